@@ -3,7 +3,7 @@
 //!
 //! - `--host=fake:FILE`: creates a machine that FILE describes. Tests change and query it over loopback at the port in
 //!   `FILE.port`.
-//! - `--host=of:FILE`: connects to the machine behind a csi-proxy and shows what a process in a container sees of it.
+//! - `--host=of:FILE`: connects to the machine behind a csi-proxy, and sees of it what a process in a container sees.
 //!   FILE contains the port.
 
 use std::process::ExitCode;

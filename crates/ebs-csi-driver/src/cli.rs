@@ -111,7 +111,7 @@ pub(crate) struct NodeSettings {
     /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The disk metrics also cover all volumes mounted below this directory, where Windows may also mount volumes.
+    /// The disk metrics include all volumes mounted below it. On Windows, the driver may also mount volumes there.
     pub(crate) mounts_below: Option<PathBuf>,
     /// On Windows: whether the process runs on the host, without csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
@@ -121,7 +121,7 @@ pub(crate) struct NodeSettings {
     pub(crate) format_over_proxy: bool,
 }
 
-/// A rejected command line, or one that asks only for text (`--help`).
+/// A rejected command line, or one such as `--help` that only prints text.
 #[derive(Debug)]
 pub(crate) struct Refused(clap::Error);
 
@@ -132,7 +132,7 @@ impl Refused {
 
     /// Prints the error to standard error (help: to standard output) and returns the exit code: 2, or 0 for help.
     pub(crate) fn report(&self) -> u8 {
-        // Nothing can be reported when the standard streams are closed.
+        // If the standard streams are closed, the error cannot be reported.
         drop(self.0.print());
         if self.0.use_stderr() { 2 } else { 0 }
     }
@@ -217,7 +217,7 @@ impl Role {
         matches!(self, Self::Driver(Mode::All | Mode::Node))
     }
 
-    /// Returns the subcommand with the flags of the mode, in the syntax of the reference's flags.
+    /// Returns the subcommand with the mode's flags, which it parses like the reference driver's.
     fn command(self) -> Command {
         let (name, help) = self.mode();
         let mut command = CommonFlags::augment_args(Command::new(name));

@@ -51,15 +51,15 @@ pub(crate) struct Driver {
     /// All services except Identity.
     pub(crate) services: Routes,
     pub(crate) operations: [Operations; 2],
-    /// The node service, if the mode has one. Shutdown finishes its background work after the operations.
+    /// The node service, if the mode has one. After the last operation, shutdown waits for its background work.
     pub(crate) node: Option<node::Service>,
-    /// Tasks that are cancelled at shutdown.
+    /// Tasks that shutdown cancels.
     pub(crate) background: JoinSet<()>,
     /// Tasks whose result ends the driver with an error.
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// Binds the socket, so that a second driver on the same path changes nothing, and then serves metrics and health.
+/// Binds the socket first, so that a second driver on the same path fails early, and then serves metrics and health.
 pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener, Startup)> {
     let bound = server::bind(&settings.endpoint, settings.endpoint_mode).context("listen for CSI requests")?;
     let (controller_operations, node_operations) = (Operations::new(), Operations::new());
@@ -125,7 +125,7 @@ impl Startup {
         }
         let observer = Arc::clone(&self.counting);
         let ec2 = AwsEc2::connect(&config, observer).await.context("create the EC2 client")?;
-        // Log the endpoint only here: `connect` has rejected an endpoint with a password, which must not reach the log.
+        // Log the endpoint only now: `connect` has rejected endpoints with a password, which must not reach the log.
         tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2 client created");
         let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.common.driver.clone()) };
         let observer = Arc::clone(&self.counting);
@@ -163,7 +163,7 @@ impl Startup {
     }
 }
 
-/// Loads the certificate and starts to serve metrics and health, if configured. `/readyz` first reports `reason`.
+/// Loads the certificate and starts to serve metrics and health, if configured. `/readyz` first shows `reason`.
 pub(crate) async fn serve_pages(
     http: Option<&HttpSettings>,
     config: MetricsConfig,

@@ -116,7 +116,7 @@ mod tests {
             let line = format!("\naws_ebs_csi_{name}{{{of_it}}} {value}\n");
             assert!(page.contains(&line), "{line}{page}");
         }
-        // The `le` label of a bin is its upper bound. The unbounded bin is counted only in `+Inf`.
+        // The `le` label of a bin is its upper bound. Only `+Inf` counts the operations of the unbounded bin.
         for line in [
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="0.001"}} 5"#),
             format!(r#"aws_ebs_csi_read_io_latency_seconds_bucket{{{of_it},le="+Inf"}} 12"#),

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// Interval of the health check, a dry run, while EC2 is healthy.
 const CALM: Duration = Duration::from_secs(300);
-/// Interval while EC2 is unhealthy, and the minimum interval when other calls fail.
+/// Interval while EC2 is unhealthy, and the minimum interval between checks that failed calls trigger.
 const TROUBLE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,8 +27,8 @@ impl<E: Ec2> HealthCheck for Arc<Cloud<E>> {
     }
 }
 
-/// Checks EC2 at once and then periodically until dropped, and publishes the results on `pages`. After `in_doubt`,
-/// checks at once, but no sooner than 10 s after the previous check.
+/// Checks EC2 at once and then periodically until dropped, and publishes the results on `pages`. A notification of
+/// `in_doubt` triggers an early check, but no sooner than 10 s after the previous one.
 pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<Notify>) {
     pages.readiness.set_not_ready("EC2 has not answered the first health check yet");
     let mut before = None;
@@ -53,7 +53,7 @@ pub(crate) async fn watch(check: impl HealthCheck, pages: Pages, in_doubt: Arc<N
 
 type Outcome = Result<(), HealthFailure>;
 
-/// Publishes a result. Logs it when it differs from the previous one.
+/// Publishes a result. Logs it if it differs from the previous one, `before`.
 fn publish(pages: &Pages, answer: Result<(), (HealthFailure, String)>, before: Option<Outcome>) -> Outcome {
     let now = answer.as_ref().copied().map_err(|(failure, _)| *failure);
     pages.metrics.note_health_check(now);
@@ -104,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    /// EC2 as seen by the check: it responds while the flag is set. Otherwise it rejects calls with the text, or hangs
-    /// if there is no text.
+    /// A simulated EC2: it responds while the flag is set. Otherwise it rejects calls with the text, or hangs if there
+    /// is no text.
     struct Switch(Arc<AtomicBool>, Option<&'static str>);
 
     impl HealthCheck for Switch {
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// A watch over an EC2 that can be switched off.
+    /// A running health watch of an EC2 that the test can switch off.
     struct Watched {
         works: Arc<AtomicBool>,
         pages: Pages,
@@ -168,8 +168,8 @@ mod tests {
         watched.until(true).await;
     }
 
-    /// A call that fails because EC2 is unreachable or rejects the driver triggers a check. The driver checks EC2 at
-    /// most once every 10 s, however many calls fail.
+    /// A failed call triggers a check if EC2 is unreachable or rejects the driver. The driver checks EC2 at most once
+    /// every 10 s, however many calls fail.
     #[tokio::test(start_paused = true)]
     async fn failed_calls_trigger_at_most_one_ec2_check_every_10_s() {
         let watched = Watched::over(true);
@@ -193,8 +193,8 @@ mod tests {
         assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
     }
 
-    /// Any client in the cluster can read `/readyz`. The page names the kind of the failure, but contains no part of
-    /// EC2's text, which describes the account.
+    /// Any client in the cluster can read `/readyz`. The page names the kind of failure, but contains no part of EC2's
+    /// message, which describes the account.
     #[tokio::test(start_paused = true)]
     async fn readyz_reveals_nothing_about_the_account() {
         let words = "User: arn:aws:sts::123456789012:assumed-role/Driver/17 is not authorized to perform: \

@@ -20,7 +20,7 @@ const USER_AGENT: &str = "metadataLabeler";
 
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// Labels nodes while this process is the leader, until SIGTERM or SIGINT. Then it releases the lease.
+/// Labels nodes while this process is the leader, until SIGTERM or SIGINT, and then releases the lease.
 pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let mut background = JoinSet::new();

@@ -37,7 +37,7 @@ const FAILED: u8 = 1;
 /// The exit code of invalid flags or variables.
 const USAGE: u8 = 2;
 
-/// Worker threads, at most. Each thread costs buffers and an allocator arena, and no mode has work for more.
+/// Maximum number of worker threads. Each thread costs buffers and an allocator arena, and no mode has work for more.
 const THREADS: usize = 2;
 
 /// How long shutdown waits, after the drain, for the trace collector to accept the last traces.
@@ -91,7 +91,7 @@ fn runtime(job: &Job) -> std::io::Result<Runtime> {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
         Job::AwaitDetachments(_) => Builder::new_current_thread(),
     };
-    // A thread that has queried WMI holds connections. Keep the thread alive for reuse, and disconnect before it ends.
+    // A thread that has queried WMI holds connections: keep it alive for reuse, and disconnect before it ends.
     #[cfg(windows)]
     builder.thread_keep_alive(std::time::Duration::from_secs(60 * 60)).on_thread_stop(winstorage::real::disconnect);
     builder.worker_threads(workers(std::thread::available_parallelism())).enable_all().build()
@@ -101,7 +101,7 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
     cores.map_or(1, usize::from).min(THREADS)
 }
 
-/// Runs the job. If traces are enabled, exports them, including the last ones.
+/// Runs the job. If traces are enabled, exports them, and finally waits for the export of the last ones.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
     let listen = || Signals::listen().context("listen for signals");
     let signals = listen()?;

@@ -8,7 +8,7 @@ use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
 
 use crate::environment::environment;
 
-/// First pause before the driver asks again whether this machine is an EC2 instance. Later pauses are longer.
+/// First pause before the driver checks again whether this machine is an EC2 instance. Later pauses are longer.
 const FIRST_DOUBT: Duration = Duration::from_secs(5);
 /// Longest pause between these checks.
 const LAST_DOUBT: Duration = Duration::from_mins(2);
@@ -21,7 +21,7 @@ pub(crate) struct Sources {
     pub(crate) cluster: Result<Cluster, String>,
 }
 
-/// Where the process runs. A process that needs only its region, which is configured, asks no source.
+/// Where the process runs. A process that needs only its region asks no source if the region is configured.
 pub(crate) enum Location {
     Region(String),
     Instance(Arc<Machine>),
@@ -39,7 +39,7 @@ impl Location {
 }
 
 impl Sources {
-    /// Asks the sources in their order. The error has the reason of each source.
+    /// Asks the sources in order. The error gives the reason of each source.
     pub(crate) async fn machine(&self) -> Result<Machine, NoMetadata> {
         let machine = Machine::find(self.list(), environment("AWS_REGION")).await?;
         let metadata = machine.metadata();
@@ -54,7 +54,7 @@ impl Sources {
         Ok(machine)
     }
 
-    /// Returns the region, for a process that serves no node.
+    /// Returns the region, for a process without a node service.
     pub(crate) async fn region(&self) -> anyhow::Result<Location> {
         if let Some(region) = environment("AWS_REGION") {
             return Ok(Location::Region(region));
@@ -63,7 +63,7 @@ impl Sources {
         Ok(Location::Instance(Arc::new(machine)))
     }
 
-    /// Returns this machine, for its node service.
+    /// Identifies this machine for its node service.
     pub(crate) async fn node(&self) -> anyhow::Result<Location> {
         let unknown = match self.machine().await {
             Ok(machine) => return Ok(Location::Instance(Arc::new(machine))),
@@ -82,8 +82,8 @@ impl Sources {
         Ok(Location::NotEc2 { name, what })
     }
 
-    /// Waits until a machine that was not recognised as an EC2 instance proves to be one, for example because the
-    /// metadata service was temporarily unavailable, and returns an error then.
+    /// Waits until a machine that was not recognised as an EC2 instance, for example because the metadata service was
+    /// temporarily unavailable, proves to be one. Then returns an error.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
         let mut pause = FIRST_DOUBT;
         loop {

@@ -1,4 +1,4 @@
-//! The node service of the platform that this program is built for.
+//! The node service for the platform of this build.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -29,7 +29,7 @@ impl RpcObserver for Counting {
 }
 
 impl Observer for Counting {
-    /// Decides by the final error whether to check the health of EC2. `attempted` counts the attempts.
+    /// Requests a check of EC2's health if the final error calls for one. `attempted` counts the single attempts.
     fn observe(&self, observation: &Observation<'_>) {
         let in_doubt = observation.error.is_some_and(|error| {
             matches!(
@@ -85,7 +85,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// Actions whose durations dashboards expect from the start, and actions that the driver has added since.
+/// EC2 actions whose duration series start at zero: those that dashboards expect, and those that the driver added.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",
@@ -138,7 +138,7 @@ mod tests {
         metrics.page()
     }
 
-    /// One series counts every call by action and outcome. Errors, throttles and durations also have a series each.
+    /// One series counts every call by action and outcome. Errors, throttles and durations each have their own series.
     #[test]
     fn aws_call_attempts_are_counted_by_action_and_outcome() {
         for (end, outcome, own) in [

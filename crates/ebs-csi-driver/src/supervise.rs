@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::compose::{Driver, Listener};
 use crate::node;
 
-/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain, a
-/// second one ends it at once. The error names operations that were still running at the end.
+/// Serves Identity from the start, and all services once `building` has ended. The first signal starts the drain, and a
+/// second one ends it at once. The error names the operations that were still running at exit.
 pub(crate) async fn run(
     listener: Listener,
     building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,

@@ -1,7 +1,7 @@
 /// The driver's version, `v1.2.3`, as in GetPluginInfo and the user agent.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The commit of the build, from `GIT_COMMIT` at build time. Empty if not set.
+/// The commit of the build, from `GIT_COMMIT` at build time. Empty if it was not set.
 pub(crate) const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "",

@@ -1,5 +1,5 @@
-//! Unmodified gRPC clients on the driver's socket. Most of them send the socket's path, in one form or another, as the
-//! `:authority` of their requests. Their source is in `tests/acceptance/clients` at the root.
+//! Tests unmodified gRPC clients on the driver's socket. Most of them send the socket's path, in one form or another,
+//! as the `:authority` of their requests. Their source is in `tests/acceptance/clients` at the root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ fn set_up(variable: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Runs a client to its end and returns its output. Fails unless the client succeeds.
+/// Runs a client until it exits and returns its output. Fails unless the client succeeds.
 async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> anyhow::Result<String> {
     let log = dir.join(format!("{name}.log"));
     let mut client = Process::spawn(ProcessSpec { name: name.to_owned(), program, args, env: BTreeMap::new(), log })?;
@@ -32,8 +32,8 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// The dial targets are unix targets, explicit authorities and, with a custom dialer, a path, a path in a URI, an
-/// address or an empty text.
+/// The clients dial unix targets and explicit authorities. With a custom dialer, the target is a path, a path in a URI,
+/// an address or empty.
 #[tokio::test]
 async fn old_and_new_grpc_go_clients_are_served_with_any_target() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;

@@ -1,5 +1,5 @@
-//! Tests hundreds of combinations of command line and environment by the exit code and output of the program. The
-//! combinations are the rows of `tests/cli/*.tsv`. Pairs of flags are generated here.
+//! Tests hundreds of combinations of command line and environment by the program's exit code and output. The rows of
+//! `tests/cli/*.tsv` are the combinations. This file adds pairs of flags.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Row {
         lines.map(|(n, line)| Self::parse(format!("{file}:{}", n + 1), line)).collect()
     }
 
-    /// Returns the environment of a process, in which nothing refers to another machine.
+    /// Returns the environment of a process. Nothing in it refers to another machine.
     fn environment(
         &self,
         simulator: &BTreeMap<String, String>,
@@ -133,7 +133,7 @@ impl Row {
     }
 }
 
-/// Waits until the process serves with all its services, or has exited. Returns whether it serves.
+/// Waits until the process serves with all its services or has exited. Returns whether it serves.
 async fn until_it_serves(process: &mut Process) -> anyhow::Result<bool> {
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     let seen = async {

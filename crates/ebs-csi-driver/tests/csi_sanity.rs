@@ -1,5 +1,5 @@
 //! Runs csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts. No
-//! spec fails, and csi-sanity skips exactly the specs in `csi_sanity_skips.txt`.
+//! spec may fail, and csi-sanity must skip exactly the specs in `csi_sanity_skips.txt`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn passes(access: &'static str) -> anyhow::Result<()> {
         expanded_bytes: 2 << 30,
         access,
         part: Part::Whole,
-        // Run once with arbitrary words as unknown ids, and once with ids that only EC2 can reject.
+        // One run uses arbitrary words as unknown ids, the other one uses ids that only EC2 can reject.
         ec2_ids: access == "block",
         attach_limit: true,
     };

@@ -121,8 +121,8 @@ impl Hook {
     }
 }
 
-/// The hook exits with 0 when it has nothing to wait for or no Kubernetes. It exits with 1 and a reason when its node's
-/// name is unknown, when it cannot read the Node, and when a signal stops its wait.
+/// The hook exits with 0 if it has nothing to wait for or no usable Kubernetes configuration. It exits with 1 and a
+/// reason if its node's name is unknown or it cannot read the Node.
 #[tokio::test]
 async fn pre_stop_hook_exits_with_0_without_volumes_and_1_on_error() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;

@@ -48,7 +48,7 @@ impl Place {
         Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
 
-    /// Starts the driver in a mode. The variables of `env` are added to the simulator's environment.
+    /// Starts the driver. Its environment leads to the simulator and also has the variables in `env`.
     fn spawn(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Process> {
         let mut all: BTreeMap<String, String> = self.sim.env();
         all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());
@@ -69,7 +69,7 @@ impl Place {
         self.spawn(name, &["metadataLabeler"], &[("AWS_REGION", "us-west-2")])
     }
 
-    /// Creates a volume that is attached to the instance outside Kubernetes.
+    /// Creates a volume and attaches it to the instance without Kubernetes.
     async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<()> {
         let create = CreateVolume {
             availability_zone: Some("us-west-2a".to_owned()),
@@ -165,7 +165,7 @@ async fn stopped(mut process: Process) -> anyhow::Result<()> {
     }
 }
 
-/// A running driver for a node with this name, using these metadata sources.
+/// A running driver for a node, started with given metadata sources.
 struct Served {
     process: Process,
     client: CsiClient,
@@ -205,7 +205,7 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     stopped(by_imds.process).await?;
     let by_labels = Served::start(&place, "node-one", "imds,metadata-labeler", &off).await?;
     ensure!(by_labels.info().await? == expected, "{:?} is not {expected:?}", by_labels.info().await?);
-    // Attach a volume that Kubernetes does not manage. Removing a label makes the labeler count again.
+    // Attach a volume that Kubernetes does not manage. Then remove a label, which makes the labeler count again.
     place.attached_volume(&machine, "/dev/xvdbc").await?;
     let gone = json!({ "metadata": { "labels": { VOLUMES: null } } });
     place.kube.merge("/api/v1/nodes/node-one", &gone).await?;
@@ -214,7 +214,7 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
     ensure!(now == expected.max_volumes_per_node - 1, "{now} after {}", expected.max_volumes_per_node);
     stopped(by_labels.process).await?;
     stopped(labeler).await?;
-    // The next leader reads all nodes and writes to none.
+    // The next leader reads all nodes and need not write to any.
     let next = place.labeler("next")?;
     place.until_logged("next", "nodes checked").await?;
     ensure!(place.labels("node-one").await?.2 == version, "a label that was right was written again");
@@ -223,7 +223,7 @@ async fn node_has_same_limit_from_labels_as_from_imds() -> anyhow::Result<()> {
 }
 
 /// The Node object shows that the machine is not an EC2 instance, and the metadata service is unavailable. The driver
-/// logs the kind of the machine and serves anyway: otherwise the kubelet would restart its pod repeatedly.
+/// logs the kind of machine and keeps serving: otherwise the kubelet would restart its pod repeatedly.
 #[tokio::test]
 async fn driver_outside_ec2_serves_and_logs_the_kind_of_machine() -> anyhow::Result<()> {
     let place = Place::new("foreign").await?;

@@ -28,8 +28,8 @@ fn metrics_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).map(|(name, _)| name).collect()
 }
 
-/// Returns the rows of the table in `docs/metrics.md`, which is generated from the code: a metric's name and the page
-/// that has it.
+/// Returns the rows of the table in `docs/metrics.md`, which is generated from the code: each metric's name and the
+/// page that shows it.
 fn declared() -> anyhow::Result<BTreeMap<String, String>> {
     let document = std::fs::read_to_string(DOCUMENT)?;
     let rows = document.lines().filter(|line| line.starts_with("| `"));
@@ -51,7 +51,7 @@ async fn complaints(dir: &Path, page: &str) -> anyhow::Result<Vec<String>> {
     Ok(said.lines().filter(|line| !COMPLAINTS.contains(line)).map(str::to_owned).collect())
 }
 
-/// The table declares every metric of the page for a controller. promtool parses the page and accepts the names.
+/// The table declares every metric on a controller's page. promtool parses the page and accepts the names.
 #[tokio::test]
 async fn promtool_accepts_the_metrics_page_of_a_controller() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0");
@@ -92,7 +92,7 @@ async fn promtool_accepts_the_metrics_page_of_a_controller() -> anyhow::Result<(
     world.finish().await
 }
 
-/// The node has a volume, and the table declares every metric of its page.
+/// The node has a volume. The table declares every metric on the node's page.
 #[test]
 fn promtool_accepts_the_metrics_page_of_a_node() {
     with_mounts(|| async {

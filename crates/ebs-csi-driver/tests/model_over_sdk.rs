@@ -1,5 +1,5 @@
-//! The model test through the real SDK: the SDK signs every call, sends it as EC2's Query protocol to the simulator's
-//! HTTP service inside this process, and parses the XML of the reply. Time is paused.
+//! Runs the model test through the real SDK, which signs every call, sends it as EC2's Query protocol to the
+//! simulator's HTTP service inside this process, and parses the XML of the reply. Time is paused.
 //!
 //! `EBS_MODEL_SEED=n` runs one seed and prints every call; `EBS_MODEL_SEEDS=n` sets the number of seeds.
 
@@ -21,7 +21,7 @@ impl Observer for Unseen {
     fn observe(&self, _observation: &Observation<'_>) {}
 }
 
-/// Returns a client as a new driver process creates it, whose requests reach the simulator's HTTP service.
+/// Returns a client like that of a new driver process. Its requests go to the simulator's HTTP service.
 async fn client(sim: SimEc2) -> Arc<AwsEc2> {
     let service = Ec2Service::new(sim.engine().clone());
     let transport = Transport::answering(move |request: http::Request<Bytes>| {

@@ -1,4 +1,4 @@
-//! The modes of the process without Kubernetes, and the services of each mode.
+//! Tests the modes of the process without Kubernetes, and the services of each mode.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn controller_mode_serves_no_node_rpc_and_needs_no_metadata() -> anyhow::R
     world.finish().await
 }
 
-/// A node service starts even without the permission to mount, because its other calls work.
+/// A node service starts even without the permission to mount, because its other calls still work.
 #[tokio::test]
 async fn node_without_mount_permission_logs_warning() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).mode("node").start_without_driver().await?;

@@ -31,7 +31,7 @@ fn profile() -> anyhow::Result<Value> {
     serde_json::from_slice(&text).context("the seccomp profile")
 }
 
-/// Returns the seccomp profile without some system calls.
+/// Returns the seccomp profile without these system calls.
 fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     let mut profile = profile()?;
     for group in profile["syscalls"].as_array_mut().context("syscalls")? {
@@ -41,7 +41,7 @@ fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
     Ok(profile)
 }
 
-/// Returns the capabilities to give to the node service, as far as this machine can grant them.
+/// Returns the node service's capabilities, as far as this machine can grant them.
 fn capabilities() -> anyhow::Result<Vec<String>> {
     let wanted = std::env::var("EBS_TEST_NODE_CAPABILITIES");
     let wanted: Vec<String> = match &wanted {
@@ -58,7 +58,7 @@ async fn world() -> anyhow::Result<World> {
     World::builder(DRIVER).mode("controller").loop_devices().start().await
 }
 
-/// A volume that a controller outside the pod and the node service in its pod create, use and delete.
+/// A volume that a controller outside the pod and the node service inside it create, use and delete.
 struct Life<'a> {
     world: &'a World,
     pod: &'a NodePod,
@@ -118,8 +118,8 @@ async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Re
         if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&file, 7, DATA)? };
     life.node().stats().await.map_err(refused).context("statistics")?;
     let grown = life.grow(2).await?;
-    // xfs grows while mounted. ext4 does that only if the kernel permits it to this process. Here e2fsck and resize2fs
-    // grow ext4 at the next NodeStageVolume call.
+    // A mounted xfs always grows. A mounted ext4 grows only if the kernel permits this process to do it, so here e2fsck
+    // and resize2fs grow it at the next NodeStageVolume call.
     if grown && *access == Access::Mount("xfs".to_owned()) {
         let now = life.node().expand_on_node().await.map_err(refused).context("expand on the node")?;
         ensure!(now == 2 * GIB, "{now} bytes after growth in use");
@@ -154,7 +154,7 @@ fn node_completes_volume_lifecycles_under_the_seccomp_profile() {
         let here = trace.as_ref().map(|_| world.kubelet_dir().join("trace"));
         let rights = match trace {
             None => Rights { capabilities: capabilities()?, seccomp: Some(profile()?) },
-            // Under the profile, the node does not have the permission that tracing a process needs.
+            // The node's own permissions do not allow tracing, so omit the profile and add a capability.
             Some(_) => {
                 Rights { capabilities: [capabilities()?, vec!["CAP_SYS_PTRACE".to_owned()]].concat(), seccomp: None }
             }
@@ -164,7 +164,7 @@ fn node_completes_volume_lifecycles_under_the_seccomp_profile() {
         let lived = lived.with_context(|| format!("the node's log ends:\n{}", pod.log_tail()));
         lived?;
         match (here, trace) {
-            // The tracer does not forward SIGTERM, so send it to the node service itself.
+            // The tracer does not forward SIGTERM to the node service, so signal the service itself.
             (Some(from), Some(to)) => {
                 std::fs::copy(&from, &to).context("keep the trace")?;
                 drop(pod);
@@ -200,8 +200,8 @@ fn seccomp_profile_rejects_a_call_that_the_node_does_not_need() {
     });
 }
 
-/// Kernels before 5.12 lack the calls that complete a mount before it is visible. On such a kernel, the node service
-/// publishes a volume with a bind mount and a remount.
+/// Kernels before 5.12 lack the system calls that complete a mount before it is visible. On such a kernel, the node
+/// service publishes a volume with a bind mount and a remount.
 #[test]
 fn node_on_old_kernel_publishes_by_bind_and_remount() {
     with_mounts(|| async {
@@ -223,7 +223,7 @@ fn node_on_old_kernel_publishes_by_bind_and_remount() {
     });
 }
 
-/// The profile is an allow list, which rejects all other calls. It lists no call twice, and every group has a reason.
+/// The profile is an allow list, so it rejects all other calls. It lists no call twice and has a reason for each group.
 #[test]
 fn seccomp_profile_lists_each_call_once_and_with_a_reason() {
     let profile = profile().unwrap();

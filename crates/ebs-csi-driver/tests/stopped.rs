@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, UnixStream};
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 /// Timeout of every wait, long enough for a busy machine.
 const BOUND: Duration = Duration::from_secs(180);
-/// How long EC2 takes for a creation: no creation ends before the test advances the time.
+/// How long EC2 takes to create a volume: no creation ends before the test advances the time.
 const HELD: Duration = Duration::from_secs(600);
 
 /// Starts a driver whose volumes EC2 does not finish creating until the test advances the time.
@@ -23,7 +23,7 @@ async fn with_held_creations(shutdown_timeout: &str) -> anyhow::Result<World> {
     World::builder(DRIVER).timing(held).arg(&format!("--shutdown-timeout={shutdown_timeout}")).start().await
 }
 
-/// Sends a signal during the creation, and waits until the driver rejects new requests.
+/// Sends a signal while the driver creates a volume, and waits until the driver rejects new requests.
 async fn signal_during_creation(world: &World, name: &str, signal: Signal) -> anyhow::Result<()> {
     let seen = |state: &State| !state.volumes_named(name).is_empty();
     world.control().until(BOUND, "the volume is being created", seen).await?;
@@ -96,7 +96,7 @@ async fn starting_driver_serves_identity_and_exits_on_a_signal() -> anyhow::Resu
     let socket = world.socket().to_owned();
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let there = async {
-        // The socket file exists shortly before the driver listens on the socket.
+        // The socket file exists slightly before the driver listens on the socket.
         while UnixStream::connect(&socket).await.is_err() {
             tick.tick().await;
         }

@@ -1,5 +1,5 @@
-//! A volume's whole life under the cluster-scoped policy. The demo (`xtask/src/demo.rs`) covers the managed policy.
-//! Needs root.
+//! Tests a volume's whole life under the cluster-scoped policy. The demo (`xtask/src/demo.rs`) covers the managed
+//! policy. Needs root.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use kube::client::ClientBuilder;
 
 use guard::GuardLayer;
 
-/// The limit for setting up a connection. Only a credential program of a kubeconfig file takes long.
+/// The time limit for setting up a connection. Only the credential program of a kubeconfig file takes long.
 const SETUP_BOUND: Duration = Duration::from_secs(30);
 
-/// How to find the API server and identify to it.
+/// How to find the API server and identify this process to it.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// The path of a kubeconfig file, or `None` to use the pod's service account.
@@ -49,7 +49,7 @@ impl Default for InCluster {
     }
 }
 
-/// Why connecting failed: the process runs outside Kubernetes, or its configuration is invalid.
+/// Why the driver could not connect: the process runs outside Kubernetes, or its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("connect to Kubernetes: {0} is not set; run the driver in a pod or set --kubeconfig")]
@@ -72,8 +72,8 @@ pub enum ConnectError {
     SetupTime { server: String },
 }
 
-/// A connection to the API server that limits calls to 5 a second with bursts of 10 for all its clones, waits when the
-/// server requests it, and fails calls that hang.
+/// A connection to the API server. All its clones together make at most 5 calls a second, with bursts of 10. Calls wait
+/// when the server requests it, and fail if they hang.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -107,7 +107,7 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Returns the namespace of the pod or of the kubeconfig's context, and `default` without one.
+    /// Returns the namespace of the pod or of the kubeconfig's context, or `default` if neither has one.
     pub fn namespace(&self) -> &str {
         self.client.default_namespace()
     }

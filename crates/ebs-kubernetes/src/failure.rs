@@ -14,7 +14,7 @@ pub struct Failure {
 /// How the caller can react to a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// 401 or 403: the process lacks rights. Only a change of RBAC, of an admission policy or of the token helps.
+    /// 401 or 403: the process lacks rights. Only a change of RBAC, an admission policy or the token helps.
     Denied,
     /// The object does not exist.
     NotFound,
@@ -70,7 +70,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the messages of the error and its causes, once each, because the client's errors repeat their causes.
+/// Returns the messages of the error and its causes, each only once: the client's errors repeat their causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
         let words = cause.to_string();

@@ -1,9 +1,9 @@
-//! The metadata labeler. It writes onto each Node the number of network interfaces and of volumes that the driver does
-//! not manage, for nodes that cannot use their metadata service.
+//! The metadata labeler. It labels each Node with two numbers: of its network interfaces, and of its volumes that the
+//! driver does not manage. Nodes that cannot use their metadata service read these labels.
 //!
 //! A lease makes one process the leader, and the others wait. The leader watches Nodes and PersistentVolumes, describes
 //! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when it appears, every
-//! hour, and shortly after another client changed its labels. Only the loss of the lease ends the work.
+//! hour, and shortly after another client changed its labels. It works until it loses the lease or is stopped.
 
 mod count;
 mod pass;
@@ -32,7 +32,7 @@ pub struct Times {
     pub refresh: Duration,
     /// New nodes that appear within this time share one call.
     pub gather: Duration,
-    /// How long after another client changed a node's labels the node is checked.
+    /// The delay after which a node is checked when another client has changed its labels.
     pub drift: Duration,
     /// The delay after a node's first failure. It doubles with each failure, up to `refresh`.
     pub first_retry: Duration,
@@ -62,7 +62,7 @@ pub struct LabelerOptions {
     pub release_within: Duration,
 }
 
-/// Why a labeler ended although `stop` had not completed.
+/// Why a labeler ended before `stop` completed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelerError {
     #[error("this process is no longer the leader")]

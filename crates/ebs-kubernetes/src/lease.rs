@@ -50,7 +50,7 @@ impl LeaseConfig {
     }
 }
 
-/// Converts a text to an object name: other characters become dashes, and an `X` follows a last dash or an empty name.
+/// Converts a text to an object name: invalid characters become dashes, and an empty name or a last dash gets an `X`.
 fn object_name(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if name.is_empty() || name.ends_with('-') {
@@ -103,7 +103,7 @@ pub struct Election {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the last successful attempt began. It is safe, because other processes count from the later write.
+    /// When the last successful attempt began, which is safe: other processes count from the write, which came later.
     renewed: Option<Instant>,
 }
 
@@ -115,7 +115,7 @@ impl Election {
 
     /// Waits, without a limit, until this process holds the lease. Retries after failures.
     ///
-    /// Cancellation: a dropped attempt may have acquired the lease, which [`Self::release`] does not know.
+    /// Cancellation: if a dropped attempt acquires the lease, [`Self::release`] may not release it.
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
@@ -271,7 +271,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Returns how long other processes wait after the last renewal, as the holder wrote it into the lease.
+/// Returns how long the lease lasts after a renewal, as its holder wrote into it, or else `otherwise`.
 fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)

@@ -21,12 +21,12 @@ use facts::Facts;
 
 use crate::object::NodeObject;
 
-/// How long to keep reading a Node that lacks a value which another process may be about to write.
+/// How long to keep reading a Node that lacks a value, because another process may be about to write it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before the second read. Each later pause is 1.5 times as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// The shortest time between two reads by the source `kubernetes`, because kubelets may ask every 10 s.
+/// The shortest time between two reads by the source `kubernetes`. Without it, kubelets could cause a read every 10 s.
 const KUBERNETES_AGE: Duration = Duration::from_mins(5);
 
 /// This machine's Node object as a source of metadata.
@@ -40,7 +40,7 @@ pub struct NodeSource {
 }
 
 impl NodeSource {
-    /// Creates the source `kubernetes`. Without the labels, it assumes one network interface and no other volumes.
+    /// Creates the source `kubernetes`. If labels are missing, it assumes one network interface and no other volumes.
     pub fn kubernetes(client: Client, node: &str, driver: DriverName) -> Self {
         Self::new(client, node, driver, SourceKind::Kubernetes)
     }
@@ -54,7 +54,7 @@ impl NodeSource {
         Self { nodes: Api::all(client), node: node.to_owned(), driver, kind, read_at: Mutex::default() }
     }
 
-    /// Reads the Node. While it lacks a value that may be written soon, reads it again for up to [`PATIENCE`].
+    /// Reads the Node. While the Node lacks a value that may be written soon, reads it again for up to [`PATIENCE`].
     async fn patiently(&self) -> Result<NodeMetadata, NodeMetadataError> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;

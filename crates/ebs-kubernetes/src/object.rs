@@ -1,5 +1,5 @@
 //! The parts of objects that the driver reads. The deserializer skips all other parts, so that they use no memory: a
-//! Node lists the images of its machine, and every object lists its managed fields.
+//! Node lists the images on its machine, and every object lists its managed fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(crate) struct Slim<K, S> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeSpec {
-    /// The taints as the server wrote them. A patch also compares the fields that this version does not know.
+    /// The taints as the server sent them, so that a patch also compares fields that this version does not know.
     pub(crate) taints: Option<Vec<Value>>,
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
@@ -78,7 +78,7 @@ impl<K, S> Slim<K, S> {
 }
 
 impl VolumeObject {
-    /// Returns the EBS volume, if this driver attaches it. It also attaches the volumes of the in-tree plug-in.
+    /// Returns the EBS volume, if this driver attaches it. The driver also attaches the in-tree plug-in's volumes.
     pub(crate) fn ebs_volume(&self, driver: &DriverName) -> Option<VolumeId> {
         let csi = self.spec.csi.as_ref().filter(|csi| csi.driver == driver.as_str()).map(|csi| &csi.volume_handle);
         let in_tree = self.spec.aws_elastic_block_store.as_ref().map(|in_tree| &in_tree.volume_id);

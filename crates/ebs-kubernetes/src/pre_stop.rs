@@ -21,9 +21,9 @@ const DRAINING: [&str; 4] = [
     "karpenter.sh/disruption",
 ];
 
-/// How often the hook reads the Node before it fails. The pod's grace period is half a minute.
+/// How many times the hook tries to read the Node before it fails. The pod's grace period is half a minute.
 const READS: u32 = 4;
-/// The time between two of these reads.
+/// The pause between two tries.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// Waits until a node has no attached volumes of one driver.
@@ -37,7 +37,7 @@ pub struct PreStop {
 /// Why the plug-in may stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// The node is not being drained. Its pods stay, and the next plug-in finds their volumes.
+    /// The node is not being drained. Its pods stay, and the plug-in's next process finds their volumes.
     NotDraining,
     /// No volume of this driver is attached to the node.
     Detached,

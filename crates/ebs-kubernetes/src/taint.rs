@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::Cluster;
 use crate::object::NodeObject;
 
-/// How long after the start of the driver a taint is likely, so that failures are retried quickly.
+/// How long after its start the driver expects a taint, and therefore retries failures quickly.
 const EAGER: Duration = Duration::from_secs(10 * 60);
 
 /// Removes the start-up taint from one Node, each time it is set.
@@ -34,7 +34,7 @@ impl TaintRemoval {
 
     /// Watches the Node and removes the taint. Never returns. Logs and retries failures.
     ///
-    /// Cancellation: dropping the future ends it. A patch in flight may be applied or not.
+    /// Cancellation: dropping the future ends the watch. A patch in flight may be applied or not.
     pub async fn run(self) {
         let seen = tokio::sync::watch::Sender::new(Seen::Unknown);
         let eager_until = Instant::now() + EAGER;

@@ -11,7 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
-/// The AWS SDK's warnings contain STS's whole replies, so only their fixed message and the provider are logged.
+/// The AWS SDK's warnings contain whole replies of STS, so log only their fixed message and the provider.
 const CARELESS: Careless =
     Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
@@ -50,19 +50,19 @@ where
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }
 
-/// Returns a filter by `--v` and `--vmodule`. A `RUST_LOG` directive for a target overrides them.
+/// Returns a filter for `--v` and `--vmodule`. A `RUST_LOG` directive for a target overrides them.
 fn wanted(
     by_verbosity: ByVerbosity,
     directives: Option<&str>,
 ) -> Result<Box<dyn Filter<Registry> + Send + Sync>, ParseError> {
     let Some(directives) = directives else { return Ok(by_verbosity.boxed()) };
-    // If the directives give the same result on top of "off" as on top of "trace", one of them covers the target.
+    // If the directives have the same effect after "off" as after "trace", one of them covers the target.
     let over = |base: &str| EnvFilter::builder().parse(format!("{base},{directives}"));
     let by_directives = over("off")?.or(over("trace")?.and(by_verbosity));
     Ok(filter_fn(is_safe).and(by_directives).boxed())
 }
 
-/// Returns false for lines of other crates below INFO, which may contain credentials, so `RUST_LOG` cannot enable them.
+/// Returns false for other crates' lines below INFO: they may contain credentials, so `RUST_LOG` cannot enable them.
 fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
@@ -112,8 +112,8 @@ pub(crate) mod tests {
         LogConfig { settings: LogSettings { format: LogFormat::Json, ..at(verbosity).settings }, directives: None }
     }
 
-    /// The level of a line determines its verbosity from 0 to 8, and its name can refine it. `--v` shows lines up to
-    /// its number.
+    /// The level of a line determines its verbosity from 0 to 8, and the name of the event can refine it. `--v` shows
+    /// all lines up to the given verbosity.
     #[test]
     fn verbosity_flag_shows_lines_up_to_its_number() {
         let log = || {

@@ -27,13 +27,13 @@ use disks::DiskCollector;
 use ec2_calls::Ec2Calls;
 use health::HealthChecks;
 
-/// A function that returns the current values at each scrape, once the driver has set it. It must not block.
+/// A function that the driver sets and that returns the current values at each scrape. It must not block.
 type Source<T> = OnceLock<Box<dyn Fn() -> Vec<T> + Send + Sync>>;
 
 /// All metrics that the process counts.
 pub struct Metrics {
     build: Series,
-    /// The number of panics, without a lock, because the panicking thread may hold one.
+    /// The number of panics. It needs no lock, because the panicking thread may hold one.
     panics: AtomicU64,
     rpcs: Series,
     rpc_seconds: Series,
@@ -97,8 +97,8 @@ impl Metrics {
         self.detaches.source.get_or_init(|| Box::new(source));
     }
 
-    /// Sets the functions that return this node's unhealthy volumes, and its volumes whose growth failed or is overdue.
-    /// Further calls have no effect.
+    /// Sets the functions that return this node's unhealthy volumes, and its volumes whose file system growth failed or
+    /// is overdue. Further calls have no effect.
     pub fn set_volumes(
         &self,
         unhealthy: impl Fn() -> Vec<UnhealthyVolume> + Send + Sync + 'static,
@@ -119,8 +119,8 @@ impl Metrics {
         self.disks.source.get_or_init(|| Box::new(source));
     }
 
-    /// Counts an answered RPC. `method`, without its path, and the name of the gRPC code must come from closed sets,
-    /// because each pair is a separate series.
+    /// Counts an answered RPC. `method` (without its path) and the gRPC code's name must come from closed sets, because
+    /// each pair is a separate series.
     pub fn count_rpc(&self, method: &str, code: &str, took: Duration) {
         self.rpcs.add(&[code, method], 1.0);
         self.rpc_seconds.observe(&[method], took.as_secs_f64());
@@ -136,12 +136,12 @@ impl Metrics {
         self.ec2_calls.count_wait(action, time);
     }
 
-    /// Counts an extra call of this action, which the driver made only to learn the result of an operation earlier.
+    /// Counts an extra call of this action, which the driver made only to learn the result of an operation sooner.
     pub fn count_spare_call(&self, action: &str) {
         self.spare_calls.add(&[action], 1.0);
     }
 
-    /// Counts a wait for the result of this action that ended only because enough time had passed.
+    /// Counts a wait for this action's result that ended only because its time was over.
     pub fn count_wait_ended_by_time(&self, action: &str) {
         self.ended_by_time.add(&[action], 1.0);
     }

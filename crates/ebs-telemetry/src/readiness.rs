@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The readiness that parts of the driver set and that `/readyz` shows. All clones share it.
 ///
 /// It never causes a restart. Any client in the cluster can read the reason, so it is a fixed text of this program and
-/// not an answer of AWS with account ids, ARNs and request ids.
+/// never a message from AWS, which may contain account ids, ARNs and request ids.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<Result<(), &'static str>>>);
 

@@ -21,7 +21,7 @@ pub(super) fn log(common: &CommonFlags, directives: Option<String>) -> Result<Lo
 }
 
 pub(super) fn job(flags: &Flags, platform: Platform) -> Result<Job, Refused> {
-    // With `--version` the process only prints its version, so the mode may be one that the platform does not support.
+    // Accept `--version` in every mode: it only prints the version, so the platform need not support the mode.
     if let Some(reason) = platform.refuses(flags.role).filter(|_| !flags.common.version) {
         return Err(Refused::new(reason));
     }
@@ -39,7 +39,7 @@ pub(super) fn job(flags: &Flags, platform: Platform) -> Result<Job, Refused> {
     Ok(job)
 }
 
-/// Checks values that the mode does not use, too, so that a mistake is reported where it was made.
+/// Also checks values that the mode does not use, so that a mistake is reported where it was made.
 fn common(flags: &Flags) -> Result<Settings, Refused> {
     let CommonFlags { kubeconfig, shutdown_timeout, .. } = &flags.common;
     let user_agent_extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone());
@@ -112,7 +112,7 @@ fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
     }
 }
 
-/// Parses the lists. Only a process that needs a source rejects an empty result.
+/// Parses the lists. Accepts an empty result: only a process that needs a source rejects it later.
 fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
     if lists.iter().all(String::is_empty) {
         return Ok(Vec::new());
@@ -126,7 +126,7 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint, platform: Platform) -> R
         .map_err(|error| Refused::new(chain(&error)))?;
     let state_dir = match platform {
         Platform::Linux => Some(state_dir(node, endpoint)?),
-        // Windows itself stores all state that must survive a restart.
+        // On Windows, the driver keeps no records: Windows stores all state that must survive a restart.
         Platform::Windows => None,
     };
     let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
@@ -189,7 +189,7 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
     notes.chain(ignored).chain(beside_the_role(flags)).collect()
 }
 
-/// Returns a warning for each flag of all modes that this mode does not use.
+/// Returns a warning for each common flag that has no effect in this mode.
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),

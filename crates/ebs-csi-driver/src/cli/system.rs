@@ -1,4 +1,4 @@
-//! Platform differences of the command line, as values, so that tests on either platform cover both.
+//! Represents platform differences of the command line as values, so that tests on either platform cover both.
 
 use ebs_driver::config::Mode;
 

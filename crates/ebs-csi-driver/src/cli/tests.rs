@@ -57,7 +57,7 @@ fn mode_defaults_to_all() {
     assert!(Flags::read([]).is_ok());
 }
 
-/// The labeler and the hook take the flags of all modes. The labeler also takes the AWS flags. Neither serves CSI.
+/// The labeler and the hook accept the common flags, and the labeler also the AWS flags. Neither serves CSI.
 #[test]
 fn labeler_and_hook_do_not_serve_csi() {
     let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()
@@ -141,7 +141,7 @@ fn relative_or_empty_mount_point_prefix_is_ignored() {
     assert_eq!((below("node"), below("node --csi-mount-point-prefix=x")), (None, None));
 }
 
-/// An empty list is accepted.
+/// The parser also accepts an empty list.
 #[test]
 fn metadata_sources_keep_order_and_ignore_case() {
     use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};

@@ -17,7 +17,7 @@ use crate::environment::environment;
 /// Bit of CAP_SYS_ADMIN in the kernel's capability sets.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-/// This machine, the only one on Linux.
+/// The machine below the node service. On Linux, it is always the one that the program runs on.
 #[derive(Debug, Clone, Copy)]
 pub struct System(());
 
@@ -31,7 +31,7 @@ impl System {
 
 pub(crate) type Service = NodeService;
 
-/// How long shutdown waits for the register of volumes to be written. The next NodeStageVolume restores a lost entry.
+/// How long shutdown waits until the volume register is written. The next NodeStageVolume call restores a lost entry.
 const LAST_NOTES: Duration = Duration::from_secs(2);
 
 pub(crate) async fn finish(node: &Service) {
@@ -67,7 +67,7 @@ pub(crate) async fn build(
     Ok(node)
 }
 
-/// Returns whether the process has CAP_SYS_ADMIN, and true if the kernel does not report capabilities.
+/// Returns whether the process has CAP_SYS_ADMIN, or true if the kernel does not report capabilities.
 fn may_mount() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

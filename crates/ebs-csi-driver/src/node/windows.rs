@@ -25,7 +25,7 @@ pub struct System {
     own: Made<dyn SpaceHost>,
 }
 
-/// Creates a part of the machine when the driver needs it. An error ends the program with this text.
+/// Creates a part of the machine when the driver needs it. If this fails, the program ends with the returned text.
 type Made<T> = fn() -> Result<Arc<T>, String>;
 
 impl System {
@@ -35,7 +35,7 @@ impl System {
         Self { host: || Ok(Arc::new(windows_host(true))), own: || Ok(Arc::new(Win32)) }
     }
 
-    /// Returns a test program's machine. `host` is for a host process, `own` for a container beside csi-proxy.
+    /// Returns a test program's machine. A host process uses `host`, and a container that calls csi-proxy uses `own`.
     #[must_use]
     pub const fn made_by(host: Made<dyn Host>, own: Made<dyn SpaceHost>) -> Self {
         Self { host, own }

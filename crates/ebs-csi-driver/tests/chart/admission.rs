@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use crate::chart;
 use crate::on_a_cluster::{make_namespaces, path};
 
-/// How long an API server may take to enforce a policy after it has accepted the policy.
+/// How long an API server may take until it enforces a policy that it has accepted.
 const HEEDED: Duration = Duration::from_secs(60);
 const LEADS_TO_PIPES: &str = "a hostPath leads to the pipes of csi-proxy";
 const IS_HOST_PROCESS: &str = "host processes are for these accounts";
 /// The namespace and service account that the sample permits to use csi-proxy's pipes and host processes.
 const ALLOWED: (&str, &str) = ("kube-system", "ebs-csi-node-sa");
 
-/// Paths that Windows resolves to a pipe of csi-proxy, or to a directory above one.
+/// Paths that Windows resolves to a pipe of csi-proxy, or to a parent directory of one.
 const REFUSED: [&str; 22] = [
     r"\\.\pipe\csi-proxy-disk-v1",
     r"\\.\pipe\csi-proxy-filesystem-v2alpha1",
@@ -57,7 +57,7 @@ const TAKEN: [&str; 10] = [
     r"c:\",
 ];
 
-/// Returns a pod of the service account with these fields in its spec.
+/// Returns a pod that runs under the service account and has these fields in its spec.
 fn pod(account: (&str, &str), with: &Value) -> Value {
     let mut spec = json!({ "serviceAccountName": account.1, "nodeSelector": { "kubernetes.io/os": "windows" },
                            "containers": [{ "name": "c", "image": "x" }] });
@@ -87,7 +87,7 @@ async fn is_taken(api: &KubeApi, pod: &Value) -> anyhow::Result<()> {
     ask(api, pod).await?.granted().map(drop)
 }
 
-/// Starts an API server with the sample as shipped, and waits until it enforces the policy.
+/// Starts an API server with the sample policy as shipped, and waits until the server enforces it.
 async fn with_the_sample() -> anyhow::Result<KubeApi> {
     let api = KubeApi::start().await?;
     make_namespaces(&api).await?;
@@ -107,9 +107,9 @@ async fn with_the_sample() -> anyhow::Result<KubeApi> {
     Ok(api)
 }
 
-/// The sample rejects the pipes of csi-proxy in any spelling of the path, the directories above them, and host
-/// processes in each kind of container. It allows them for the listed accounts, but not for accounts of the same name
-/// in other namespaces. Other paths are allowed.
+/// The sample policy rejects mounts of csi-proxy's pipes in any spelling of the path and of the directories above them,
+/// and host processes in each kind of container. The listed accounts may use both, but accounts of the same name in
+/// other namespaces may not. Other paths are allowed.
 #[tokio::test]
 async fn admission_sample_rejects_csi_proxy_pipes_and_host_processes() -> anyhow::Result<()> {
     let api = with_the_sample().await?;
@@ -129,8 +129,7 @@ async fn admission_sample_rejects_csi_proxy_pipes_and_host_processes() -> anyhow
     let windows = json!({ "windowsOptions": { "hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM" } });
     let container = json!({ "name": "h", "image": "x", "securityContext": windows });
     let of_pod = json!({ "hostNetwork": true, "securityContext": windows });
-    // Set both for all containers: the API server rejects a pod that mixes host processes with others or lacks
-    // `hostNetwork`.
+    // Make every container a host process and set `hostNetwork`: otherwise the API server itself rejects the pod.
     let of_containers = json!({ "hostNetwork": true, "containers": [container], "initContainers": [{ "name": "i", "image": "x", "securityContext": windows }] });
     for with in [of_pod, of_containers] {
         for account in others {

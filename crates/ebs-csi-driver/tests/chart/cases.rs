@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 
 use crate::objects::Check;
 
-/// The version of Kubernetes that cases are rendered for: the version of the tests' API server.
+/// The version of Kubernetes for which cases are rendered: the version of the tests' API server.
 pub(crate) const DEFAULT_KUBERNETES: &str = "1.35.0";
 
 /// A set of values and the expected result.
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) kubernetes: Option<String>,
     /// The name of the release, `ebs` if not set.
     pub(crate) release: Option<String>,
-    /// A part of the error with which Helm rejects the values.
+    /// A part of the error message, if Helm must reject the values.
     pub(crate) refused: Option<String>,
     /// The values remove a field that Kubernetes requires. Helm renders them, but an API server rejects the objects and
     /// names the field.

@@ -1,5 +1,5 @@
-//! Migration from the reference's chart and back, by Helm on a real API server. The chart in `reference/` stands in for
-//! the reference's chart: it renders the objects that a release of that chart leaves in a cluster.
+//! Tests the migration from the reference's chart and back, with Helm on a real API server. The chart in `reference/`
+//! stands in for the reference's: it renders the objects that a release of the reference's chart leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ async fn objects(release: &Release) -> anyhow::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Returns the UIDs of objects, which differ after a replacement.
+/// Returns the UIDs of objects. An object that was replaced has another UID.
 async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(String, Value)>> {
     let mut found = Vec::new();
     for path in paths {

@@ -1,5 +1,5 @@
-//! Host process pods. Since containerd 1.7 their mounts appear at the requested paths and hide the host's content there
-//! (Kubernetes' KEP-1981, "Container Mounts").
+//! Tests host process pods. Since containerd 1.7 their mounts appear at the requested paths and hide the host's content
+//! there (Kubernetes' KEP-1981, "Container Mounts").
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::{Outcome, all_pass, corpus};
 
-/// Splits a path into components that compare as on Windows: without a scheme, in one case, and with separators
-/// normalised.
+/// Splits a path into components that compare as on Windows: without a scheme, in lower case, and for either separator.
 fn components(path: &str) -> Vec<String> {
     let parts = path.split(['\\', '/']).filter(|part| !part.is_empty());
     parts.map(str::to_ascii_lowercase).collect()
@@ -26,8 +25,8 @@ fn named_paths(text: &str) -> Vec<Vec<String>> {
     drives.map(|(at, _)| components(&text[at - 1..ends(at)])).collect()
 }
 
-/// Returns the volume names of the mounts that cover a path in the container's arguments or environment. A mount of a
-/// host directory at its own path covers nothing.
+/// Returns the volume names of the mounts that hide a path in the container's arguments or environment. A mount of a
+/// host directory at its own path hides nothing.
 fn covering(pod: &Value, container: &Value) -> Vec<String> {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])
@@ -66,7 +65,7 @@ fn shows_its_host(outcome: &Outcome) -> anyhow::Result<usize> {
     Ok(containers)
 }
 
-/// No mount of the pod covers a path in the arguments or environment of a host process, such as the driver's socket.
+/// No mount of the pod hides a path in the arguments or environment of a host process, such as the driver's socket.
 #[tokio::test]
 async fn no_mount_hides_a_path_given_to_a_host_process() -> anyhow::Result<()> {
     let rendered = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none());

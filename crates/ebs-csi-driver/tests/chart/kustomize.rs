@@ -1,5 +1,4 @@
-//! The manifests for kustomize: each overlay builds the objects that the chart renders, and a real API server accepts
-//! them.
+//! Tests the manifests for kustomize: each overlay builds the chart's objects, and a real API server accepts them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ async fn build(overlay: &Path) -> anyhow::Result<Rendered> {
     Rendered::parse(&text)
 }
 
-/// Returns the chart as rendered for kustomize, without the objects that the base omits.
+/// Returns the chart's objects as rendered for kustomize, without the objects that the base omits.
 async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     let case = Case {
         values: "{helmTester: {enabled: false}, controller: {userAgentExtra: kustomize}, node: {enableWindows: false}}"
@@ -70,7 +69,7 @@ fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
     objects
 }
 
-/// The objects of each overlay equal those of the chart in `kube-system`, except that the overlay replaces every image.
+/// Each overlay has the chart's objects in `kube-system`, except that the overlay replaces every image.
 #[tokio::test]
 async fn overlay_equals_the_chart_except_for_its_registry_images() -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();

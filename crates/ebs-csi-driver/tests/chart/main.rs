@@ -1,5 +1,5 @@
-//! The Helm chart: Helm renders it for many sets of values (`cases.txt`), and the tests check the parsed objects. The
-//! driver must accept the arguments of each of its containers.
+//! Tests the Helm chart: Helm renders it for many sets of values (`cases.txt`), and the tests check the parsed objects.
+//! The driver must accept the arguments of each of its containers.
 
 mod admission;
 mod cases;
@@ -85,8 +85,8 @@ async fn corpus() -> anyhow::Result<&'static [Outcome]> {
     CORPUS.get_or_try_init(|| render_all(None)).await.map(Vec::as_slice)
 }
 
-/// Renders the cases. If a Kubernetes version is given, renders for it, and leaves out the cases that name their own
-/// version.
+/// Renders the cases. If a Kubernetes version is given, renders for that version, and skips the cases that specify
+/// their own.
 async fn render_all(kubernetes: Option<&str>) -> anyhow::Result<Vec<Outcome>> {
     let cases = cases::all()?.into_iter();
     let mut cases = cases.filter(|case| kubernetes.is_none() || case.kubernetes.is_none()).map(|mut case| {
@@ -131,7 +131,7 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The title of each case names the property that it checks.
+/// The title of each case states the property that the case checks.
 #[tokio::test]
 async fn values_render_expected_objects_or_are_rejected() -> anyhow::Result<()> {
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))

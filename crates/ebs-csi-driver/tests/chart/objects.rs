@@ -12,7 +12,7 @@ pub(crate) struct Rendered(Vec<Value>);
 #[derive(Debug)]
 pub(crate) enum Check {
     Is(Value),
-    /// The field is a list with this item, or a text with this part.
+    /// The field is a list that contains this item, or a text that contains this text.
     Has(Value),
     Lacks(Value),
     Absent,

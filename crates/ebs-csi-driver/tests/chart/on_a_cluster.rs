@@ -41,8 +41,8 @@ async fn minor(api: &KubeApi) -> anyhow::Result<u32> {
     minor.with_context(|| format!("{text:?} is not a version"))
 }
 
-/// Checks that the API server accepts an object in a strict dry run. With `may_lack`, the server may also reject the
-/// object if the error names missing fields.
+/// Checks that the API server accepts an object in a strict dry run. With `may_lack`, the check also passes if the
+/// server rejects the object because it lacks fields.
 async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<()> {
     let Some(path) = path(object)? else { return Ok(()) };
     let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
@@ -70,8 +70,8 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Validation is strict: it allows no unknown field and no duplicate key. If the values remove a field that Kubernetes
-/// requires, the server rejects exactly that field.
+/// Validation is strict: it allows no unknown fields and no duplicate keys. If the values remove a required field, the
+/// server must reject exactly that field.
 #[tokio::test]
 async fn real_api_server_accepts_every_rendered_object() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -102,7 +102,7 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Checks the examples by a strict dry run.
+/// The server checks the examples in a strict dry run.
 #[tokio::test]
 async fn real_api_server_accepts_every_example() -> anyhow::Result<()> {
     let api = KubeApi::shared().await?;
@@ -209,7 +209,7 @@ async fn helm_installs_tested_permissions_and_uninstalls_everything() -> anyhow:
     Ok(())
 }
 
-/// Returns one text for each rule that an RBAC object grants or checks.
+/// Returns one line of text for each rule that an RBAC object grants or checks.
 fn rules(object: &Value) -> Vec<String> {
     let expressions = object["spec"]["validations"].as_array().into_iter().flatten();
     let expressions = expressions.map(|each| each["expression"].to_string());

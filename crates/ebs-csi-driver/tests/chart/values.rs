@@ -1,5 +1,5 @@
-//! The chart's values: values.yaml and the schema agree, and the schema has every value of the reference's chart. The
-//! cases set each value and cover each error message.
+//! Tests the chart's values: values.yaml and the schema agree, and the schema has every value of the reference's chart.
+//! The cases set each value and cover each error message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::cases::Case;
 use crate::{Outcome, all_pass, chart, corpus, render};
 
-/// Values without a default, which only the schema lists.
+/// Values that only the schema lists, because they have no default.
 const WITHOUT_DEFAULT: [&str; 10] = [
     "image.containerRegistry",
     "global",
@@ -22,7 +22,7 @@ const WITHOUT_DEFAULT: [&str; 10] = [
     "leaderElection.leaseDuration",
     "leaderElection.renewDeadline",
 ];
-/// Values of a special type that the templates check.
+/// Values that may have any type in the schema, because the templates check them.
 const CHECKED_BY_TEMPLATES: [&str; 2] = ["controller.env", "node.env"];
 const SIDECARS: [&str; 8] = [
     "provisioner",
@@ -45,7 +45,7 @@ fn defaults() -> anyhow::Result<Value> {
     serde_saphyr::from_str(&text).context("values.yaml")
 }
 
-/// The paths in the schema: the maps that allow no other keys, and the values.
+/// The paths in the schema: the maps that allow only listed keys, and the values.
 #[derive(Default)]
 struct Places {
     closed: BTreeSet<String>,
@@ -79,7 +79,7 @@ impl Places {
         self.leaves.get(path).is_some_and(|part| *part == json!({})) && !CHECKED_BY_TEMPLATES.contains(&path)
     }
 
-    /// Returns the paths of the values that are set, and of keys that the schema does not know.
+    /// Returns the paths of the values that are set, and of keys that are not in the schema.
     fn set_in(&self, values: &Value) -> BTreeSet<String> {
         let mut set = BTreeSet::new();
         self.collect(values, "", &mut set);
@@ -199,7 +199,7 @@ fn messages() -> anyhow::Result<Vec<String>> {
     Ok(messages)
 }
 
-/// Returns whether a text contains a message, with any text in place of its placeholders.
+/// Returns whether a text contains a message, in which any text may replace the placeholders.
 fn says(text: &str, message: &str) -> bool {
     let mut rest = text;
     message.replace("%q", "%s").split("%s").all(|piece| match rest.find(piece) {
@@ -281,8 +281,7 @@ fn needed() -> Vec<String> {
     paths
 }
 
-/// Helm rejects each required value by its path when the value is null. When all of them are null, Helm reports all of
-/// them at once.
+/// If a required value is null, Helm's error names its path. If all of them are null, one error names all of them.
 #[tokio::test]
 async fn error_names_the_path_of_a_required_value_that_is_null() -> anyhow::Result<()> {
     let paths = needed();
@@ -299,8 +298,8 @@ async fn error_names_the_path_of_a_required_value_that_is_null() -> anyhow::Resu
     }))
 }
 
-/// With explicit values, the rendered chart does not depend on the APIs that Helm discovers. It uses volume attributes
-/// classes from Kubernetes 1.34 on, whatever Helm discovers.
+/// If all relevant values are set, the rendered chart does not depend on the APIs that Helm discovers. It uses volume
+/// attributes classes from Kubernetes 1.34 on, whatever Helm discovers.
 #[tokio::test]
 async fn explicit_values_render_the_same_without_api_discovery() -> anyhow::Result<()> {
     let apis = [
@@ -367,11 +366,11 @@ fn with_default(values: &Value, path: &str) -> Vec<String> {
     paths
 }
 
-/// Returns `false`, 0 or an empty value of an allowed type, or `None` where such a value has another meaning in the
-/// chart.
+/// Returns `false`, 0 or an empty value of an allowed type, or `None` if the chart gives such a value a special
+/// meaning.
 fn nothing(path: &str, part: &Value) -> Option<Value> {
-    // Some values cannot be empty: the chart requires a replica, a port and a node, and allows only one of two bounds
-    // or limits at a time.
+    // Some values cannot be empty: the chart requires a replica, a port and a node, and rejects some values if their
+    // counterpart is set too.
     let wanted = ["replicaCount", "healthPort", "minAvailable", "volumeAttachLimit", "enableLinux", "enableWindows"];
     if wanted.iter().any(|end| path.ends_with(end)) || part["enum"].is_array() {
         return None;

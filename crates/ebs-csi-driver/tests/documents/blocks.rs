@@ -83,7 +83,7 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// Only a shell block can be marked as not run.
+/// Only shell blocks can be marked as not run.
 #[test]
 fn every_code_block_has_a_language_and_every_skip_a_reason() -> anyhow::Result<()> {
     const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];

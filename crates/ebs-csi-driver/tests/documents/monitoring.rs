@@ -1,4 +1,4 @@
-//! Checks `deploy/monitoring` with promtool, and against `docs/metrics.md`, which is generated from the code.
+//! Checks `deploy/monitoring` with promtool and against `docs/metrics.md`, which is generated from the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn alerts() -> anyhow::Result<Vec<Value>> {
     Ok(alerts)
 }
 
-/// Returns the queries of the dashboard: the panel, the expression that Prometheus receives, and the legend.
+/// Returns the dashboard's queries: the panel, the expression as Prometheus receives it, and the legend.
 fn queries(dashboard: &Value) -> anyhow::Result<Vec<(String, String, String)>> {
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().context("panels")? {
@@ -106,7 +106,7 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// promtool accepts the alerts as rules. Each alert fires in its case of `alerts.test.yaml`, and not before the
+/// promtool accepts the alerts as rules. In its case of `alerts.test.yaml`, each alert fires, but not before the
 /// expected time.
 #[tokio::test]
 async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<()> {
@@ -131,7 +131,7 @@ async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<(
     Ok(())
 }
 
-/// The alerts, their cases, and the panels and variables of the dashboard use only declared names.
+/// The alerts, their test cases, and the panels and variables of the dashboard use only declared names.
 #[test]
 fn alerts_and_dashboard_use_only_declared_metrics_and_labels() -> anyhow::Result<()> {
     let declared = Declared::read()?;

@@ -11,7 +11,7 @@ fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Returns the expression without the content of its quotes.
+/// Returns the expression without the text between its quotes.
 fn without_texts(expression: &str) -> String {
     let mut inside = false;
     expression

@@ -1,10 +1,10 @@
 //! Runs the shell blocks of the documents: all blocks of a page in one shell, as a reader would run them.
 //!
-//! The blocks run in an empty directory that shows the repository's files, with the results of `make build` and
-//! `scripts/setup test` in `PATH`. The driver, the simulator and promtool are the real programs, and the real AWS CLI
-//! calls the simulator. The programs in `stand-ins/` check commands that need a cluster, an account or minutes, and the
-//! top of each program describes what it checks: `helm install` renders, `aws` checks its arguments against EC2's own
-//! models, and `make` prints its recipe.
+//! The blocks run in a new directory of links to the repository's files. `PATH` includes the results of `make build`
+//! and `scripts/setup test`. The driver, the simulator and promtool are the real programs, and the real AWS CLI calls
+//! the simulator. The programs in `stand-ins/` check commands that need a cluster or an AWS account, or take minutes.
+//! The top of each program describes what it checks: `helm install` renders, `aws` checks its arguments against EC2's
+//! own models, and `make` prints its recipe.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/st
 const BOUND: Duration = Duration::from_secs(900);
 /// Number of pages that run at once.
 const AT_ONCE: usize = 3;
-/// Prefixes of the repository paths that blocks name.
+/// Prefixes of repository paths that may occur in blocks.
 const FOLDERS: [&str; 10] =
     ["charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "simulator/", "tests/", "windows/", "xtask/"];
 /// Stops all processes of a page when its shell exits.
@@ -45,7 +45,7 @@ fn path_variable() -> anyhow::Result<OsString> {
     Ok(std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&machine)))?)
 }
 
-/// Creates a directory that shows the files of the repository, so that blocks do not write into it.
+/// Creates a directory of links to the repository's files, so that blocks do not write into the repository.
 fn clone_of_the_repository() -> anyhow::Result<tempfile::TempDir> {
     let dir = tempfile::tempdir()?;
     for entry in std::fs::read_dir(repository())? {

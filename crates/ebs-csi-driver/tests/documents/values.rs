@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::blocks::pages;
 use crate::text_of;
 
-/// Prefixes of chart values. A text that names a value in full begins with one of them.
+/// Prefixes of chart values. A text that names a value by its full path begins with one of them.
 const ROOTS: [&str; 6] = ["controller.", "node.", "sidecars.", "image.", "defaultStorageClass.", "awsAccessSecret."];
 
 /// Returns the values that a text names in backticks, like `controller.region` and `node.selinux=true`.
@@ -15,7 +15,7 @@ fn named(text: &str) -> Vec<&str> {
     let is_path = |code: &&str| {
         ROOTS.iter().any(|root| code.starts_with(root))
             && code.chars().all(|c| c.is_ascii_alphanumeric() || "_.*".contains(c))
-            // File names have the same form as values.
+            // Skip file names, which have the same form as values.
             && ![".md", ".rs", ".yaml", ".tpl"].iter().any(|extension| code.ends_with(extension))
     };
     codes.filter(is_path).collect()

@@ -100,7 +100,7 @@ fn dockerfile_uses_the_build_scripts_and_image_settings() -> anyhow::Result<()> 
     let rust = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
     let base = format!("docker.io/library/rust:{}-bookworm AS build", rust.context("a channel")?);
     ensure!(build.contains(&base), "the first stage is not from {base}");
-    // Both the Dockerfile's build stage and make run these scripts of the repository.
+    // The Dockerfile's build stage and make both run these scripts of the repository.
     for script in ["scripts/setup image", "deploy/image/build ", "deploy/image/assemble "] {
         ensure!(build.contains(script), "the first stage does not run {script}");
     }

@@ -54,7 +54,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path that is text")
 }
 
-/// The files of an image: permissions and, for a link, its target, by path.
+/// The files of an image by path, each with its permissions and, for a link, its target.
 type Tree = BTreeMap<String, (u32, Option<PathBuf>)>;
 
 /// Assembles the files of an image with this program as the driver.

@@ -45,7 +45,7 @@ async fn arm64_image_has_the_files_of_amd64_and_its_tools_start() -> anyhow::Res
     }
     for program in PROGRAMS {
         let path = format!("{}/{program}", root.display());
-        // All of them print their version for this argument. resize2fs then fails, so its version is in the error.
+        // All tools print their version for this argument. resize2fs then fails, so its version is in the error.
         let said = tool(&qemu, &["-L", text(&root)?, &path, "-V"], BOUND).await;
         let said = said.unwrap_or_else(|error| format!("{error:#}"));
         ensure!(versions.iter().any(|version| said.contains(version)), "{path}: {said}");

@@ -1,4 +1,4 @@
-//! Checks that the build of a release is reproducible and that its documents are complete.
+//! Checks that release builds are reproducible and that the documents of a release are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{BOUND, HERE, repository, script, text, variable};
 
-/// Creates a small program that lists two crates as dependencies in the form of `cargo auditable`.
+/// Creates a small program that lists two crates as its dependencies, as `cargo auditable` does.
 async fn driver(place: &Path) -> anyhow::Result<(String, [String; 2])> {
     let lock = std::fs::read_to_string(repository().join("Cargo.lock"))?;
     let version = |name: &str| {
@@ -64,7 +64,7 @@ fn bill_is_complete(bill: &[u8], crates: &[String; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The comparison covers the image, the chart and all other files, and their checksums match.
+/// The test compares the image, the chart and all other files, and checks their checksums.
 #[tokio::test]
 async fn release_builds_from_the_same_inputs_are_identical() -> anyhow::Result<()> {
     let place = OwnDir::new("release-")?;

@@ -5,8 +5,8 @@ use ebs_testkit::run_dir::OwnDir;
 use super::{script, text};
 
 /// One index has an image for each version of Windows, built on that version's base image. Each image has the form and
-/// the settings of Windows images. The same input gives the same digest. The build rejects bases and programs that do
-/// not fit.
+/// the settings of Windows images. The same input gives the same digest. The build rejects unsuitable bases and
+/// programs.
 #[tokio::test]
 async fn windows_image_index_has_an_image_for_each_base_version() -> anyhow::Result<()> {
     let place = OwnDir::new("windows-")?;

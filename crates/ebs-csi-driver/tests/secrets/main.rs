@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 
-/// A part of each secret that occurs nowhere else.
+/// A text that is part of each secret and occurs nowhere else.
 const CANARY: &str = "cAnArY";
 
-/// Parts of signed requests, which the driver must not write either.
+/// Parts of signed requests. The driver must not write these either.
 const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken=", "SecretAccessKey"];
 
 const BOUND: Duration = Duration::from_secs(120);
@@ -38,8 +38,8 @@ fn secrets() -> HashMap<String, String> {
     [("key", "csi-key"), ("password", "csi-password")].map(|(key, kind)| (key.to_owned(), canary(kind))).into()
 }
 
-/// Starts a collector in its own directory below `dir`. Configures a controller with all of its output enabled that
-/// takes its credentials from these variables.
+/// Starts a collector in its own directory below `dir`. Configures a controller with all of its output enabled and with
+/// these variables, from which it takes its credentials.
 async fn controller_with(
     dir: &Path,
     name: &str,
@@ -186,7 +186,7 @@ impl Answers {
     }
 }
 
-/// Calls every RPC with secrets, for a volume from its creation to its deletion. A few of the calls fail.
+/// Calls every RPC with secrets, for a volume from its creation to its deletion. Some of the calls fail.
 async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
     let access = Access::Mount("ext4".to_owned());
     let (mut controller, node) = (world.client().controller(), world.client().node());
@@ -421,8 +421,8 @@ async fn no_output_contains_secrets_of_other_credential_sources() -> anyhow::Res
     Ok(())
 }
 
-/// Answers like a credential source whose error contains a secret. Requests to EC2's own host get a page without a
-/// secret, because EC2's answers are not secret.
+/// Answers like a credential source whose error contains a secret. The reply to a request for EC2's own host contains
+/// none, because EC2's real answers are not secret.
 fn garbage(line: &str) -> Option<String> {
     if line.contains("ec2.test.invalid") {
         return Some("<html>no</html>".to_owned());

@@ -1,4 +1,4 @@
-//! An exhibit: a disk, the steps that create its contents, and the expected words of the refusal.
+//! An exhibit: a disk, the steps that create its contents, and the words that the driver's refusal must contain.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ pub(crate) fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// A part of the expected error message.
+/// A part of the error message that the driver must return.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     Words(String),
@@ -108,7 +108,7 @@ pub(crate) struct Exhibit {
     /// The file system that the request asks for.
     pub(crate) asked: &'static str,
     pub(crate) made: Vec<Step>,
-    /// The parts of the expected message: the kind of contents and the position.
+    /// The parts of the message that the driver must return: the kind of contents and the position.
     pub(crate) told: Vec<Told>,
 }
 
@@ -119,12 +119,12 @@ impl Exhibit {
         Self { name, bytes, asked: "ext4", made, told }
     }
 
-    /// Works like [`Exhibit::new`], for a message that reports only the position of the first byte.
+    /// Works like [`Exhibit::new`], but expects a message that reports only the position of the first byte.
     pub(crate) fn seen_at(name: &'static str, bytes: u64, made: Vec<Step>, offset: u64) -> Self {
         Self::seen_between(name, bytes, made, offset..offset + 1)
     }
 
-    /// Works like [`Exhibit::seen_at`], for several possible positions of the first byte.
+    /// Works like [`Exhibit::seen_at`], but accepts several positions of the first byte.
     pub(crate) fn seen_between(name: &'static str, bytes: u64, made: Vec<Step>, places: Range<u64>) -> Self {
         Self { name, bytes, asked: "ext4", made, told: vec![Told::Between(places.start, places.end)] }
     }

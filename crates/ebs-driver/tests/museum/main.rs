@@ -1,6 +1,6 @@
-//! A museum of devices that must never be formatted. Either the real tool or code that writes each byte creates an
-//! exhibit on its own loop device, and NodeStageVolume asks for a file system on it. The driver must refuse, report the
-//! contents, and change no byte. Needs root and the programs that `scripts/setup test` installs.
+//! A museum of devices that must never be formatted. For each exhibit, the real tool or this code writes the contents
+//! of a loop device, and NodeStageVolume asks for a file system on it. The driver must refuse, report the contents, and
+//! change no byte. Needs root and the programs that `scripts/setup test` installs.
 
 #![cfg(test)]
 

@@ -37,7 +37,7 @@ fn documentation_lists_every_museum_exhibit() {
     doc_table::check("docs/never-formatted.md", &[("exhibits", table())]);
 }
 
-/// There are more than forty exhibits.
+/// The museum has more than forty exhibits, each with its own name.
 #[test]
 fn every_museum_exhibit_has_a_unique_name() {
     let rooms = exhibits::all();

@@ -1,4 +1,4 @@
-//! Tests of disks that must not be formatted because of an event, not only because of their contents.
+//! Tests disks that must not be formatted because of an event, not only because of their contents.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const PRECIOUS: &[u8] = b"precious";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 const ATTACHED: &str = "ebs.csi.aws.com/attach-time";
 
-/// Stages, and checks that the call is refused with these words and that no byte of the disk has changed.
+/// Calls NodeStageVolume, and checks that the driver refuses with these words and changes no byte of the disk.
 async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, words: &[&str]) {
     let before = node.disk.fingerprint().unwrap();
     let outcome = node.stage(request).await;
@@ -40,7 +40,7 @@ fn disk_smaller_than_its_volume_is_not_formatted() {
     });
 }
 
-/// The error is the kernel's I/O error.
+/// The driver returns the kernel's I/O error.
 #[test]
 fn partly_unreadable_disk_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -73,8 +73,8 @@ fn record_file(node: &Node) -> PathBuf {
     node.path("state").join(format!("format-{}", node.volume))
 }
 
-/// The record permits a format only if it is unchanged, and only for the same disk in the same attachment. It permits
-/// none if the attachment, kernel boot, volume, size or file system differs, or if the record is truncated.
+/// The format record permits a format only if it is unchanged, and only for the same disk in the same attachment. It
+/// permits none if the attachment, kernel boot, volume, size or file system differs, or if the record is truncated.
 #[test]
 fn altered_or_foreign_record_does_not_permit_a_format() {
     with_node(async |node| {
@@ -97,7 +97,7 @@ fn altered_or_foreign_record_does_not_permit_a_format() {
             with("diskseq", "1"),
             with("diskseq", "unknown"),
             with("state", "checking"),
-            // The record of an older version has no kernel boot, disk or state.
+            // A record of an older driver version has no kernel boot, disk or state.
             ["boot=", "diskseq=", "state="]
                 .iter()
                 .fold(kept.clone(), |kept, key| kept.replace(&(line(key) + "\n"), "")),
@@ -118,7 +118,7 @@ fn altered_or_foreign_record_does_not_permit_a_format() {
             }
             is_refused(node, request, Code::FailedPrecondition, &["not blank", "40960"]).await;
         }
-        // As a control, the unchanged record permits the format.
+        // Cross-check: the unchanged record permits the format.
         node.staged("ext4").await;
     });
 }
@@ -160,7 +160,7 @@ fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
     mknodat(CWD, machine.join("dev").join(name), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device).unwrap();
 }
 
-/// Either another disk replaces the disk at its name, or the disk reports another identity. Neither disk is formatted.
+/// Either another disk takes over the disk's name, or the disk reports another identity. The driver formats neither.
 #[test]
 fn disk_swapped_between_proof_and_mkfs_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -207,7 +207,7 @@ fn disk_written_to_after_the_proof_is_not_formatted() {
     });
 }
 
-/// The kernel refuses to mount the superblock.
+/// The kernel refuses to mount a file system with only this superblock.
 #[test]
 fn disk_with_only_an_xfs_superblock_is_not_formatted() {
     in_mount_namespace(|| async {
@@ -220,7 +220,7 @@ fn disk_with_only_an_xfs_superblock_is_not_formatted() {
             Code::Internal,
             &["the kernel rejected the mount", "xfs"],
         );
-        // The UUID and geometry are unchanged. The kernel counts the mount attempt elsewhere in the superblock.
+        // The UUID and geometry are unchanged. The kernel counts mount attempts in another part of the superblock.
         assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
         assert!(!record_file(&node).exists());
     });

@@ -66,7 +66,7 @@ async fn grow_xfs(node: &Node, to: u64) {
     unmount(&at).await;
 }
 
-/// Makes an exhibit, asks the driver to stage it, and returns what is wrong with the response.
+/// Makes an exhibit, asks the driver to stage it, and returns what went wrong.
 async fn visit(exhibit: &Exhibit) -> Vec<String> {
     let node = Node::new(exhibit.bytes);
     make(&node, exhibit).await;
@@ -87,7 +87,7 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
             wrong.extend(unsaid.map(|told| format!("{told:?} is missing")));
-            // A reader may stop after the first advice, which must therefore not explain how to wipe the disk.
+            // A reader may stop after the first advice, so the message must not begin with how to wipe the disk.
             let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
             if kept.is_none() || kept > wiped {
                 wrong.push("the advice to keep the data is not first".to_owned());
@@ -109,8 +109,8 @@ fn room(exhibits: Vec<Exhibit>) {
     });
 }
 
-/// The disks contain wiped, incomplete or unsupported file systems, partition tables, members of volume managers and
-/// RAID, encryption, swap, data without a file system, or one byte at any position that the proof reads.
+/// Each disk contains a wiped, incomplete or unsupported file system, a partition table, a volume-manager or RAID
+/// member, encryption, swap, data without a file system, or one byte at any position that the proof reads.
 #[test]
 fn no_disk_with_contents_is_formatted_mounted_or_changed() {
     std::thread::scope(|threads| {

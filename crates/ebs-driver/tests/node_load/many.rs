@@ -1,4 +1,4 @@
-//! A node that starts all its pods at once.
+//! Tests a node that starts all its pods at once.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,13 +22,13 @@ const CLIENTS: usize = 16;
 /// Timeout of the whole test, long enough for a machine that is busy with other suites.
 const BOUND: Duration = Duration::from_secs(540);
 
-/// The mounts of a test, which must be unmounted before their directory is removed.
+/// The mounts of a test. They must be unmounted before their directory is removed.
 struct Mounts(Vec<PathBuf>);
 
 impl Drop for Mounts {
     fn drop(&mut self) {
         for at in &self.0 {
-            // The unmount fails if the test ended before it mounted this path.
+            // This fails if the test ended before it mounted this path.
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }
@@ -44,7 +44,7 @@ fn stage_request(volume: &VolumeId, staging: &Path) -> csi::NodeStageVolumeReque
     }
 }
 
-/// 16 clients send the calls, then unpublish and unstage all volumes at once. No call fails.
+/// 16 clients stage all volumes at once, and then unstage all of them at once. No call fails.
 #[test]
 fn two_hundred_concurrent_stages_all_succeed() {
     in_mount_namespace(|| async {

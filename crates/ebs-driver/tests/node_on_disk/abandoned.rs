@@ -1,4 +1,4 @@
-//! Tests requests whose client has left: the driver finishes the current step and changes nothing more.
+//! Tests requests that the client has cancelled: the driver finishes the current step and changes nothing more.
 
 use tonic::Status;
 
@@ -7,10 +7,10 @@ use crate::prelude::*;
 const BOUND: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Sends a request to a new node service, leaves at once, and waits until the work has ended.
+/// Sends a request to a new node service, cancels it at once, and waits until the driver's work has ended.
 async fn left(node: &Node, call: impl AsyncFnOnce(Calls) -> Result<(), Status>) {
     let operations = Operations::new();
-    // A single poll starts the work. The client leaves before the work has run.
+    // A single poll starts the work. The client cancels the request before the work has progressed.
     let outcome = tokio::select! {
         biased;
         outcome = call(node.again_as((options(), operations.clone()), |_| {})) => Some(outcome),
@@ -52,7 +52,7 @@ fn abandoned_request_does_not_format_mount_or_bind() {
     });
 }
 
-/// The file system needs a check, which does not start.
+/// The file system needs a check, which the driver must not start.
 #[test]
 fn abandoned_stage_does_not_start_a_file_system_check() {
     with_node(async |node| {
@@ -70,7 +70,7 @@ fn abandoned_stage_does_not_start_a_file_system_check() {
     });
 }
 
-/// The expansion waits until its disk has grown.
+/// The abandoned expansion waits until the volume's disk has grown.
 #[test]
 fn unstage_does_not_wait_for_an_abandoned_expansion() {
     with_node(async |node| {

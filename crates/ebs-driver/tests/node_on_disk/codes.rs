@@ -1,5 +1,5 @@
 //! Tests the codes of NodeStageVolume and NodePublishVolume. After a code that the kubelet treats as final, it forgets
-//! the volume or the mount at the target path, so nothing may then be mounted.
+//! the volume or the mount at the target path. The driver must not return such a code while something is mounted.
 
 use ebs_testkit::kubelet::is_final;
 use rustix::mount::mount_bind;
@@ -32,7 +32,7 @@ fn stages_that_fail(node: &Node) -> Vec<(&'static str, csi::NodeStageVolumeReque
     ]
 }
 
-/// Once the path is unmounted, codes are final again, so that the orchestrator reports an error in a request.
+/// Once the path is unmounted, codes are final again, so that the orchestrator reports an error in the request.
 #[test]
 fn stage_code_is_never_final_while_the_path_is_mounted() {
     with_staged_node(async |node| {
@@ -43,7 +43,7 @@ fn stage_code_is_never_final_while_the_path_is_mounted() {
         }
         node.unstage().await.unwrap();
         for (name, request) in stages_that_fail(node) {
-            // Without a mount, the request's flags cannot differ from it, so the call succeeds.
+            // Without a mount, there are no other flags with which the request could conflict, so the call succeeds.
             if name != "other flags" {
                 let status = node.stage(request).await.expect_err(name);
                 assert!(is_final(status.code()), "{name}: {status:?}");
@@ -52,7 +52,7 @@ fn stage_code_is_never_final_while_the_path_is_mounted() {
     });
 }
 
-/// A raw block volume is not staged, so it has no mount there.
+/// A NodeStageVolume request for a raw block volume mounts nothing, so it succeeds even then.
 #[test]
 fn stage_code_is_not_final_while_a_raw_device_is_at_the_path() {
     with_node(async |node| {
@@ -65,7 +65,7 @@ fn stage_code_is_not_final_while_a_raw_device_is_at_the_path() {
     });
 }
 
-/// Returns NodePublishVolume requests that fail whatever is mounted, with their names.
+/// Returns NodePublishVolume requests that fail, whatever is mounted, and their names.
 fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolumeRequest)> {
     let with = |change: &dyn Fn(&mut csi::NodePublishVolumeRequest)| {
         let mut request = node.publish_request(mount("ext4", &[]));
@@ -82,8 +82,8 @@ fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolume
     ]
 }
 
-/// The codes are not final either while the file system is mounted only at the target. After the unmount, they are
-/// final again.
+/// The codes are also not final while the file system is mounted only at the target. After the unmount, they are final
+/// again.
 #[test]
 fn publish_code_is_never_final_while_the_target_is_mounted() {
     with_staged_node(async |node| {

@@ -1,5 +1,5 @@
-//! Tests dead mounts, whose disk vanished or whose file system was shut down. The driver unmounts them when no process
-//! loses data, and never treats them as staged or published.
+//! Tests dead mounts, whose disk vanished or whose file system was shut down. The driver unmounts them if no process
+//! would lose data, and never treats them as staged or published.
 
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::release::{another_namespace, sysfs_with};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// Shuts the file system down, as an I/O error in a critical place would, so that all accesses fail.
+/// Shuts the file system down, as after a severe I/O error, so that all accesses fail.
 pub(crate) fn shut_down(node: &Node, at: &str) {
     run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown -f", &node.text(at)], BOUND).unwrap();
 }
 
-/// The remount keeps all synced data. The test includes read-only mounts. While a pod uses the volume, NodeStageVolume
+/// The new mount has all synced data. The test includes read-only mounts. While a pod uses the volume, NodeStageVolume
 /// and NodePublishVolume refuse and name the paths.
 #[test]
 fn unused_file_system_that_was_shut_down_is_mounted_again() {
@@ -67,7 +67,7 @@ fn stage_fails_while_a_dead_file_system_is_in_use() {
     });
 }
 
-/// A second mount would show the same dead file system.
+/// A second mount of the disk would show the same dead file system.
 #[test]
 fn dead_file_system_used_in_another_namespace_is_not_staged() {
     with_node_of(320 * MIB, async |node| {
@@ -75,8 +75,8 @@ fn dead_file_system_used_in_another_namespace_is_not_staged() {
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let mut holder = another_namespace(node, Some("staging/file")).await;
         shut_down(node, "staging");
-        // The first call unmounts the file system and finds the holder. The next calls mount the dead file system and
-        // find it dead.
+        // The first call unmounts the file system and finds the process that holds it. Later calls mount the file
+        // system and find it still dead.
         let process = format!("process {}", holder.pid());
         for words in [["held", &process], ["is unusable", "another mount namespace"]] {
             let status = node.stage(node.stage_request("xfs", &[])).await.unwrap_err();
@@ -100,7 +100,7 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
     });
 }
 
-/// A volume after a forced detachment and another attachment: a new disk has its data, and the kernel no longer knows
+/// A volume after a forced detachment and a new attachment: its data is on a new disk, and the kernel no longer lists
 /// the previous disk. A loop device with mounts cannot vanish, so the test uses a sysfs that does not list it.
 struct CameBack {
     disk: LoopDevice,
@@ -128,13 +128,13 @@ impl CameBack {
     }
 }
 
-/// NodeStageVolume and NodePublishVolume need one call each.
+/// One call each of NodeStageVolume and NodePublishVolume is enough.
 #[test]
 fn reattached_volume_replaces_its_dead_mounts() {
     with_staged_node(async |node| {
         let kept = content::write_file(&node.path("staging/kept"), 19, MIB).unwrap();
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-        // Sync only this file system: a sync of all would wait for other disks, which may hang on purpose.
+        // Sync only this file system: syncing all would also wait for other disks, some of which hang on purpose.
         rustix::fs::syncfs(std::fs::File::open(node.path("staging")).unwrap()).unwrap();
         let after = CameBack::of(node);
         let stage = || after.calls.stage(node.stage_request("ext4", &[]));
@@ -181,7 +181,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
     with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let after = CameBack::of(node);
-        // sysfs still lists the previous disk, which does not identify itself.
+        // sysfs still lists the previous disk, which does not report its identity.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let silent = sysfs_with(node, "sdz", &format!("{}:{}", major(number), minor(number)));
         let listed = node.path("sysfs-after/dev/block").join(format!("{}:{}", major(number), minor(number)));
@@ -192,7 +192,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
     });
 }
 
-/// A mount over a parent directory hides the volume's mount. The driver does not unmount the hidden mount.
+/// A mount over a parent directory hides the volume's mount, so NodeUnstageVolume refuses.
 #[test]
 fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
     with_node(async |node| {

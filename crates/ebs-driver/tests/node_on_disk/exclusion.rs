@@ -63,7 +63,7 @@ fn stage_excludes_all_other_calls_for_the_volume() {
     });
 }
 
-/// NodeUnstageVolume waits for mkfs and then runs, without another call.
+/// NodeUnstageVolume waits for mkfs and then unstages in the same call.
 #[test]
 fn unstage_takes_over_from_an_abandoned_stage() {
     with_node(async |node| {
@@ -84,7 +84,7 @@ fn unstage_takes_over_from_an_abandoned_stage() {
     });
 }
 
-/// NodePublishVolume waits for a late disk. NodeUnpublishVolume runs when the disk appears.
+/// NodePublishVolume waits for a late disk. NodeUnpublishVolume continues when the disk appears.
 #[test]
 fn unpublish_takes_over_from_an_abandoned_publish() {
     in_mount_namespace(|| async {

@@ -1,5 +1,5 @@
-//! Tests file systems that cannot grow to their disks. Their volumes are usable at the present size, and the driver
-//! reports the problem.
+//! Tests file systems that cannot grow to the size of their disks. Their volumes are usable at the present size, and
+//! the driver reports the problem.
 
 use std::path::Path;
 
@@ -64,7 +64,7 @@ fn failed_file_system_growth_does_not_fail_staging() {
                 assert!(!warned.is_empty(), "{fs_type}: no warning");
                 assert_eq!(health(&node).await, ["NotGrown"], "{fs_type}");
                 let status = node.expand(node.text("staging")).await.unwrap_err();
-                // The kubelet still starts the pod after this code, but after no other.
+                // This is the only error code after which the kubelet still starts the pod.
                 assert_eq!(status.code(), Code::FailedPrecondition, "{}", status.message());
                 if script.starts_with("echo") {
                     assert!(status.message().contains(expanded), "{}", status.message());
@@ -85,7 +85,7 @@ fn failed_file_system_growth_does_not_fail_staging() {
     });
 }
 
-/// resize2fs refuses to grow an unmounted file system with clusters, so the driver does not try it.
+/// resize2fs refuses to grow an unmounted file system with clusters, so the driver does not call it.
 #[test]
 fn ext4_with_clusters_is_staged_at_its_present_size() {
     in_mount_namespace(|| async {
@@ -106,13 +106,13 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
     });
 }
 
-/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. The driver does not run a tool for such a
-/// growth.
+/// A file system without 64-bit block numbers has at most 2^32 - 1 blocks. The driver does not run a tool to grow it
+/// further.
 #[test]
 fn file_system_at_its_block_limit_is_staged() {
     in_mount_namespace(|| async {
         // With blocks of 2 KiB the limit is 8 TiB. With 4 KiB it would be 16 TiB, more than the maximum file size on
-        // ext4. With clusters, mkfs has to create only few groups.
+        // ext4. With clusters, mkfs only has to create a few groups.
         let node = Node::new(9 * TIB);
         let device = node.disk.path().to_str().unwrap().to_owned();
         let options =
@@ -129,9 +129,9 @@ fn file_system_at_its_block_limit_is_staged() {
     });
 }
 
-/// The check before a growth fails the stage when it finds damage, but not when it cannot run. resize2fs marks the file
-/// system before it moves data. After a growth that broke off, the driver checks the file system before the mount, and
-/// does not mount it when the check cannot repair it.
+/// If the check before a growth finds damage, NodeStageVolume fails, but not if the check cannot run. resize2fs marks
+/// the file system before it moves data. After an interrupted growth, the driver checks the file system before the
+/// mount, and does not mount it if the check cannot repair it.
 #[test]
 fn file_system_is_checked_before_and_after_a_failed_growth() {
     in_mount_namespace(|| async {
@@ -163,7 +163,7 @@ fn file_system_is_checked_before_and_after_a_failed_growth() {
     });
 }
 
-/// The watch also reports when the problem has ended.
+/// The health watch also reports when the problem has ended.
 #[test]
 fn health_watch_reports_a_failed_growth_of_a_volume_in_use() {
     in_mount_namespace(|| async {
@@ -182,7 +182,7 @@ fn health_watch_reports_a_failed_growth_of_a_volume_in_use() {
     });
 }
 
-/// The new driver process waits before it reports the file system, because a growth may follow.
+/// The new driver process waits before it reports the file system, because an expansion may still follow.
 #[test]
 fn restarted_driver_finds_a_file_system_that_has_not_grown() {
     in_mount_namespace(|| async {
@@ -236,7 +236,7 @@ fn failed_growth_that_took_long_is_not_repeated() {
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         assert_eq!(tools.started(), once);
-        // The driver tries a growth to another size.
+        // After the disk has grown again, the driver tries a growth.
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);

@@ -12,20 +12,19 @@ use crate::release::sysfs_with;
 
 const BOUND: Duration = Duration::from_secs(60);
 const XEN_NAME: &str = "xvdba";
-/// The position in the device at which the test writes.
+/// The offset in the device at which the test writes.
 const AT: u64 = 64 * 1024;
 const LENGTH: usize = 64 * 4096;
 static WRITTEN: [u8; LENGTH] = [0x5a; LENGTH];
 
-/// Writes as a pod that ends without a sync does. The returned file keeps the device open, as a leaked loop device
-/// would.
+/// Writes like a pod that ends without a sync. The returned file keeps the device open, as a leaked loop device would.
 fn written_and_still_open_elsewhere(at: &Path, device: &Path) -> File {
     let elsewhere = File::open(device).unwrap();
     File::options().write(true).open(at).unwrap().write_all_at(&WRITTEN, AT).unwrap();
     elsewhere
 }
 
-/// Returns true when the volume itself has the written data. Bypasses the device's page cache.
+/// Returns true if the written data is on the volume itself. Reads without the device's page cache.
 fn has_reached(node: &Node, offset: u64) -> bool {
     let mut bytes = vec![0; LENGTH];
     File::open(node.disk.backing_file()).unwrap().read_exact_at(&mut bytes, offset + AT).unwrap();
@@ -54,8 +53,8 @@ fn unpublish_and_unstage_flush_a_device_that_is_open_elsewhere() {
     });
 }
 
-/// On Xen, the disk does not identify its volume. The driver must remember from NodePublishVolume under which name EC2
-/// attached it.
+/// On Xen, the disk does not identify its volume, so the driver must remember the device name that NodePublishVolume
+/// received from EC2.
 #[test]
 fn unstage_finds_and_flushes_a_raw_disk_on_xen() {
     with_node(async |node| {

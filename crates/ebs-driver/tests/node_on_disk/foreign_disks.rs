@@ -1,5 +1,5 @@
-//! Tests foreign disks, and other uses of the volume's disk. The driver never treats a foreign disk as the volume, and
-//! never ignores another use.
+//! Tests disks of other volumes, and other uses of the volume's disk. The driver never treats another disk as the
+//! volume, and never ignores another use.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use crate::prelude::*;
 use crate::release::sysfs_with;
 
-/// Publish, unpublish, expand, statistics and health accept a raw device only if it is this volume's.
+/// Publish, unpublish, expand, statistics and health accept a raw device only if it belongs to the request's volume.
 #[test]
 fn calls_for_a_raw_device_of_another_volume_are_refused() {
     in_mount_namespace(|| async {
@@ -27,7 +27,7 @@ fn calls_for_a_raw_device_of_another_volume_are_refused() {
         assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
         assert_eq!(other.mounts_at("target").await.len(), 1);
-        // The calls succeed for the device's own volume.
+        // The calls succeed for the volume to which the device belongs.
         assert!(other.health(other.text("target")).await.unwrap().is_empty());
         assert_eq!(other.expand(other.text("target")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
     });
@@ -37,8 +37,8 @@ fn calls_for_a_raw_device_of_another_volume_are_refused() {
 #[test]
 fn vanished_raw_device_can_be_unpublished() {
     in_mount_namespace(|| async {
-        // If another test gets the device number, the target shows that test's disk and the outcome differs. Try again
-        // then.
+        // If another test gets the freed device number, the target shows that test's disk and the outcome differs. Then
+        // try again.
         for _ in 0..20 {
             let node = Node::new(64 * MIB);
             node.publish(node.publish_request(block())).await.unwrap();
@@ -72,7 +72,7 @@ fn disk_without_a_serial_is_accepted_as_the_volume_only_on_xen() {
             let stats = calls.stats(staging.clone()).await;
             if xen {
                 stats.unwrap();
-                // The disk does not identify itself, so the device name from EC2 decides about the mount.
+                // The disk does not identify itself, so the driver compares the device name from EC2.
                 let publish = |device: &str| {
                     let publish_context = context(&[("devicePath", device)]);
                     let request = node.publish_request(mount("ext4", &[]));
@@ -97,13 +97,13 @@ fn disk_without_a_serial_is_accepted_as_the_volume_only_on_xen() {
     });
 }
 
-/// Binds the disk at a path, as a container or another claim of the volume may do.
+/// Bind-mounts the disk's device node at a path, as a container or another publication of the volume may do.
 fn bind_raw(node: &Node, name: &str) {
     std::fs::write(node.path(name), "").unwrap();
     rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
 }
 
-/// The driver does not check the device either.
+/// The driver also does not run a file system check on the device.
 #[test]
 fn device_with_a_raw_bind_mount_is_not_formatted_or_mounted() {
     with_node(async |node| {
@@ -115,7 +115,7 @@ fn device_with_a_raw_bind_mount_is_not_formatted_or_mounted() {
         unmount(node.path("elsewhere")).await;
         stage().await.unwrap();
         node.unstage().await.unwrap();
-        // The same applies to a disk with a file system.
+        // The same applies if the disk has a file system.
         bind_raw(node, "elsewhere");
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.mounts_at("staging").await.is_empty());
@@ -142,11 +142,11 @@ fn file_system_with_a_raw_bind_is_not_published_or_grown() {
     });
 }
 
-/// The bind is of a previous device with the same number.
+/// The bind mount is of a previous device with the same number.
 #[test]
 fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
     with_node(async |node| {
-        // Delete the node while it is bound, as after a forced detachment of the previous device with this number.
+        // Delete the device node while it is bound, as after a forced detachment of a previous device.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
         let device = makedev(major(number), minor(number));
@@ -158,7 +158,7 @@ fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
         refused(outcome, Code::FailedPrecondition, &["bound", &node.text("left")]);
         assert!(node.mounts_at("target").await.is_empty());
         unmount(node.path("left")).await;
-        // A bind of the current device is the same volume, published to another pod.
+        // A bind mount of the current device is the same volume, published to another pod.
         bind_raw(node, "other-pod");
         node.publish(node.publish_request(block())).await.unwrap();
     });
@@ -175,7 +175,7 @@ fn device_with_a_mounted_file_system_is_not_published_raw() {
     });
 }
 
-/// The driver's own mount table does not show a mount in another namespace.
+/// The mount table of the driver's own namespace does not list the mount.
 #[test]
 fn device_mounted_in_another_namespace_is_not_published_raw() {
     with_staged_node(async |node| {

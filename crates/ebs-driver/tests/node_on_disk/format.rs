@@ -1,4 +1,4 @@
-//! Tests formats through the RPCs, in particular the cases in which the driver must not format again.
+//! Tests formatting through the RPCs, in particular the cases in which the driver must not format again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
     request
 }
 
-/// Stages a blank volume with an mkfs that is killed.
+/// Stages a blank volume, but mkfs is killed.
 pub(crate) async fn interrupt(node: &Node) {
     let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
@@ -44,9 +44,9 @@ async fn is_refused_and_kept(node: &Node) {
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
 }
 
-/// A record outlives this process, so a pod must not write to a raw device while a record could permit a later format.
-/// At first the driver can neither read nor remove the record, and refuses. Once it can, NodePublishVolume removes the
-/// record.
+/// A format record outlives this process, so a pod must not write to a raw device while a record could permit a later
+/// format. At first the driver can neither read nor remove the record, and refuses. Once it can, NodePublishVolume
+/// removes the record.
 #[test]
 fn raw_publish_is_refused_while_a_format_record_may_exist() {
     with_node(async |node| {
@@ -93,7 +93,7 @@ fn reattached_volume_with_old_attach_time_is_not_formatted() {
     });
 }
 
-/// The file system fills the grown volume.
+/// The new file system fills the grown volume.
 #[test]
 fn interrupted_format_is_finished_after_the_volume_grew() {
     with_node(async |node| {
@@ -108,7 +108,7 @@ fn interrupted_format_is_finished_after_the_volume_grew() {
     });
 }
 
-/// This includes records from a previous kernel boot. The driver keeps a record that may still permit a format.
+/// The driver also removes records from a previous kernel boot. It keeps a record that may still permit a format.
 #[test]
 fn format_records_for_missing_disks_are_removed_at_startup() {
     in_mount_namespace(|| async {
@@ -138,11 +138,11 @@ fn unstage_removes_the_record_of_an_interrupted_format() {
     });
 }
 
-/// The removal does not depend on the success of that mount.
+/// The driver removes the record even if that mount fails.
 #[test]
 fn format_record_is_removed_before_the_first_mount() {
     with_node(async |node| {
-        // The format succeeds and the mount fails. A later mount of the volume may write to it.
+        // The format succeeds and the mount fails. A later mount of the volume may allow writes.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);

@@ -1,5 +1,5 @@
-//! Tests file systems that a backup hook or an administrator froze and did not thaw. The freeze alone keeps a file
-//! system alive without any mount, and the first write through a later mount would hang.
+//! Tests file systems that a backup hook or an administrator froze and did not thaw. A frozen file system stays alive
+//! even without a mount, and the first write through a later mount would hang.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ async fn freeze(at: &Path) -> Result<String, Box<dyn std::error::Error>> {
     Ok(tool(FSFREEZE, &["--freeze", at.to_str().unwrap()], BOUND).await?)
 }
 
-/// Thaws a node's file system when the test ends, even if it fails. Otherwise, waiting processes could not be killed,
-/// and removing the test's directory would hang.
+/// Thaws a node's file system when the test ends, even if the test fails. Otherwise, waiting processes could not be
+/// killed, and the removal of the test's directory would hang.
 pub(crate) struct Thawed {
     device: PathBuf,
     place: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Thawed {
 
 impl Drop for Thawed {
     fn drop(&mut self) {
-        // The new mount shows the live file system, wherever else it is mounted.
+        // A new mount of the device shows the live file system, wherever else it is mounted.
         let place = self.place.path();
         if mount(&self.device, place, "ext4", MountFlags::empty(), None).is_ok()
             || mount(&self.device, place, "xfs", MountFlags::empty(), None).is_ok()
@@ -50,8 +50,8 @@ impl Drop for Thawed {
     }
 }
 
-/// Checks that a write returns. The write runs in a separate process, because a process with a hanging write cannot be
-/// killed.
+/// Checks that a write returns. The write runs in a separate process, because a write that hangs makes its process
+/// unkillable.
 async fn can_be_written(node: &Node, at: &str) {
     let file = node.text(&format!("{at}/written"));
     tool("/usr/bin/touch", &[&file], BOUND).await.expect("a write that comes back");
@@ -77,8 +77,8 @@ fn frozen_file_system_is_thawed_by_unstage() {
     });
 }
 
-/// A pod's hook freezes the volume while the pod runs. The driver must not thaw it when another pod stops using the
-/// volume.
+/// A pod's hook freezes the volume while the pod runs. The driver must not thaw the volume when another pod stops using
+/// it.
 #[test]
 fn unpublish_keeps_a_staged_file_system_frozen() {
     with_staged_node(async |node| {
@@ -93,7 +93,7 @@ fn unpublish_keeps_a_staged_file_system_frozen() {
     });
 }
 
-/// The program that froze the volume ended with its pod. The next pod's first write must not hang.
+/// The program that froze the volume ended with its pod. The first write of the next pod must not hang.
 #[test]
 fn writable_publish_thaws_an_unused_frozen_volume() {
     in_mount_namespace(|| async {
@@ -112,7 +112,7 @@ fn writable_publish_thaws_an_unused_frozen_volume() {
             for target in ["target", "other"] {
                 node.unpublish(node.text(target)).await.unwrap();
             }
-            // A pod that only reads does not hang.
+            // A pod that only reads does not hang, so the driver need not thaw.
             node.publish(publish("reader", true)).await.unwrap();
             freeze(&node.path("staging")).await.expect_err("it is frozen still");
             node.unpublish(node.text("reader")).await.unwrap();
@@ -149,7 +149,7 @@ async fn growth_hangs(node: &Node) {
 }
 
 /// Replaces xfs_growfs: the new program freezes the file system at the staging path, as a hook could at this moment,
-/// and then does its work.
+/// and then runs the real tool.
 fn growfs_that_meets_a_freeze(node: &Node) -> ReplacedTool {
     let (copy, staging) = (node.text("xfs_growfs"), node.text("staging"));
     std::fs::copy("/usr/sbin/xfs_growfs", &copy).unwrap();
@@ -171,7 +171,7 @@ fn growth_blocked_by_a_freeze_does_not_block_unstage() {
             node.disk.grow(640 * MIB).unwrap();
             let _thawed = Thawed::of(&node);
             let replaced = growfs_that_meets_a_freeze(&node);
-            // The client leaves while the tool hangs.
+            // The client cancels its request while the tool hangs.
             tokio::select! {
                 () = growth_hangs(&node) => {}
                 outcome = node.expand(node.text("target")), if !grows_at_stage => panic!("{outcome:?}"),
@@ -194,8 +194,8 @@ fn growth_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// The driver does not run the tool, because it would hang. A pod uses the volume, so the driver must not thaw it, and
-/// a NodeStageVolume call that hangs would block NodeUnpublishVolume forever.
+/// The driver does not run xfs_growfs, because it would hang. A pod uses the volume, so the driver must not thaw it,
+/// and a NodeStageVolume call that hangs would block NodeUnpublishVolume forever.
 #[test]
 fn growth_of_a_frozen_file_system_does_not_hang() {
     with_node_of(320 * MIB, async |node| {
@@ -213,7 +213,7 @@ fn growth_of_a_frozen_file_system_does_not_hang() {
     });
 }
 
-/// A test write hangs while the file system is frozen. It must not prevent NodeUnstageVolume from thawing it.
+/// The driver's test write hangs while the file system is frozen. NodeUnstageVolume must thaw it nevertheless.
 #[test]
 fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     with_staged_node(async |node| {
@@ -228,8 +228,8 @@ fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// NodeUnstageVolume and NodeStageVolume both thaw it. An earlier version of the driver, or a hook that froze the file
-/// system during the unmount, leaves this state.
+/// NodeUnstageVolume and NodeStageVolume both thaw it. An earlier driver version, or a hook that froze the file system
+/// during the unmount, may leave this state.
 #[test]
 fn frozen_file_system_without_a_mount_is_thawed() {
     in_mount_namespace(|| async {
@@ -253,8 +253,8 @@ fn frozen_file_system_without_a_mount_is_thawed() {
     });
 }
 
-/// The driver looks for a frozen file system on the disk. It neither mounts nor writes to a disk that is held for
-/// another reason.
+/// The driver looks for a frozen file system on the disk. If the disk is held for another reason, the driver neither
+/// mounts nor changes it.
 #[test]
 fn held_disk_without_a_live_file_system_is_not_mounted() {
     with_staged_node(async |node| {

@@ -1,5 +1,5 @@
-//! Tests volumes that grow while a pod writes to them: no byte changes, and the driver verifies the results of the
-//! tools.
+//! Tests volumes that grow while a pod writes to them: no byte of the data changes, and the driver verifies the results
+//! of the tools.
 
 use std::os::unix::fs::FileExt;
 
@@ -23,9 +23,9 @@ async fn total(node: &Node, at: &str) -> i64 {
     node.stats(node.text(at)).await.unwrap()[0].total
 }
 
-/// A file system grows twice while a pod writes to it, and all data is intact, also after NodeUnstageVolume. If the
-/// kernel does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next
-/// NodeStageVolume call grows the file system.
+/// A file system grows twice while a pod writes to it, and keeps all data, also after NodeUnstageVolume. If the kernel
+/// does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next NodeStageVolume
+/// call grows the file system.
 #[test]
 fn file_system_grows_under_a_writer_and_keeps_every_byte() {
     in_mount_namespace(|| async {

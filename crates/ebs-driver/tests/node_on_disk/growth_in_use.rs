@@ -35,7 +35,7 @@ fn expand_returns_unavailable_until_the_kernel_shows_the_size() {
     });
 }
 
-/// NodeExpandVolume returns an error.
+/// NodeExpandVolume returns an error and runs no tool.
 #[test]
 fn file_system_turned_read_only_does_not_grow() {
     in_mount_namespace(|| async {
@@ -46,7 +46,7 @@ fn file_system_turned_read_only_does_not_grow() {
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
         node.disk.grow(2 * SIZE).unwrap();
         let tools = TracedTools::that_fail(&node);
-        // The path may even belong to a pod that asked for a read-only mount.
+        // The call also fails at the path of a pod that asked for a read-only mount.
         for at in ["target", "staging", "reader"] {
             let words = ["read-only after errors", "1 error"];
             refused(node.expand(node.text(at)).await, Code::FailedPrecondition, &words);
@@ -55,7 +55,7 @@ fn file_system_turned_read_only_does_not_grow() {
     });
 }
 
-/// A repeated NodeStageVolume call changes nothing either. The volume counts as healthy, because the request was
+/// A repeated NodeStageVolume call also changes nothing. The volume counts as healthy, because its requests were
 /// read-only.
 #[test]
 fn expansion_of_a_read_only_mount_changes_nothing() {
@@ -96,8 +96,8 @@ fn expansion_at_a_read_only_target_grows_the_file_system() {
     });
 }
 
-/// An administrator has remounted the superblock read-only below a writable mount. The driver cannot find the reason,
-/// and reports that the file system has not grown.
+/// An administrator has remounted the superblock read-only below a writable mount. The driver cannot find out why it is
+/// read-only, and reports that the file system has not grown.
 #[test]
 fn file_system_remounted_read_only_does_not_grow() {
     with_staged_node(async |node| {
@@ -123,7 +123,7 @@ fn ext4_in_use_does_not_grow_without_cap_sys_resource() {
             let log = Log::listen();
             node.staged("ext4").await;
             assert_eq!(node.mounts_at("staging").await, before);
-            // The kernel reuses the ID of a removed mount, so only the log can show that the volume was not mounted
+            // The kernel reuses the IDs of removed mounts, so only the log can show that the volume was not mounted
             // again.
             assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
             node.unpublish(node.text(target)).await.unwrap();

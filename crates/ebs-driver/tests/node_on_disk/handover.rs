@@ -1,8 +1,8 @@
-//! Tests that volumes in use can change between the reference driver and this driver without effect on the pods. This
-//! driver takes over the mounts of the reference driver, and leaves its own mounts in the form that the reference
+//! Tests that volumes in use can move from the reference driver to this driver and back without effect on their pods.
+//! This driver takes over the mounts of the reference driver, and leaves its own mounts in the form that the reference
 //! driver expects.
 //!
-//! The tests run the programs that the reference driver runs, with the same arguments.
+//! The tests run the same programs as the reference driver, with the same arguments.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -109,7 +109,7 @@ fn mounted_volume_of_the_reference_driver_is_taken_over() {
             }
             node.unstage().await.unwrap();
             assert!(!node.path("staging").exists());
-            // If this process lacked the capability to grow the mounted file system, the file system grows now.
+            // If this process may not grow a mounted ext4, NodeStageVolume grows the file system now.
             node.stage(stage_request(&node, fs_type)).await.unwrap();
             assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
             assert!(node.stats(node.text("staging")).await.unwrap()[0].total > i64::try_from(SIZE).unwrap());
@@ -125,7 +125,7 @@ async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
     all
 }
 
-/// In the end, the driver also removes the file at the target.
+/// NodeUnpublishVolume also removes the file at the target.
 #[test]
 fn bound_raw_device_of_the_reference_driver_is_taken_over() {
     with_node(async |node| {
@@ -182,9 +182,9 @@ fn node_local_volume_of_the_reference_driver_is_taken_over() {
     });
 }
 
-/// The mount table has six plain fields and names the device as the source, as the reference driver expects. blkid and
-/// fsck find a clean file system of the type. The directories of volume, target and staging contain only the pod's
-/// files. The reference driver only has to unmount and remove the paths.
+/// The volume's mount table entry has six plain fields and names the device as the source, as the reference driver
+/// expects. blkid and fsck find a clean file system of the type. The directories of volume, target and staging contain
+/// only the pod's files. The reference driver only has to unmount and remove the paths.
 #[test]
 fn mounts_can_be_handed_back_to_the_reference_driver() {
     in_mount_namespace(|| async {
@@ -228,7 +228,7 @@ fn names_in(node: &Node, path: &str) -> Vec<String> {
     names
 }
 
-/// This includes parent directories.
+/// Parent directories also have these permissions.
 #[test]
 fn directories_have_the_permissions_of_the_reference_driver() {
     with_node(async |node| {

@@ -1,4 +1,4 @@
-//! Tests the health of the node's volumes, by request and by the watch.
+//! Tests the health of the node's volumes as NodeGetVolumeHealth and the health watch report it.
 
 use ebs_ec2::VolumeId;
 
@@ -10,7 +10,7 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<(Vo
     vec![(node.volume.clone(), status, reason)]
 }
 
-/// A driver that started after NodeStageVolume also finds the volume. The log reports the problem once, and its end
+/// A driver that was started after NodeStageVolume also finds the volume. The log reports the problem once, and its end
 /// once.
 #[test]
 fn health_watch_finds_a_vanished_volume_and_logs_it_once() {
@@ -69,7 +69,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         request.staging_target_path = node.text(kubelets);
         node.stage(request).await.unwrap();
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        // A driver with an empty register, as after the reference driver.
+        // A driver with an empty volume register, as after a change from the reference driver.
         let heir = node.again(|config| config.state_dir = node.path("another-state"));
         let seen = async {
             while heir.service.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {
@@ -83,7 +83,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
     });
 }
 
-/// The response does not wait, even if the configured wait for late devices is long.
+/// The driver responds at once, even if the configured wait for late devices is long.
 #[test]
 fn health_of_an_absent_volume_is_reported_without_a_wait() {
     in_mount_namespace(|| async {

@@ -18,7 +18,7 @@ async fn limit(calls: &Calls) -> i64 {
     info(calls).await.max_volumes_per_node
 }
 
-/// Returns the driver after its machine has booted. According to the metadata, `block_devices` volumes were attached at
+/// Returns the driver after a boot of its machine. According to the metadata, `block_devices` volumes were attached at
 /// that boot.
 fn booted(node: &Node, boot: &str, block_devices: u32) -> Calls {
     booted_with(node, boot, block_devices, |_| {})
@@ -83,7 +83,7 @@ fn attach_limit_is_unchanged_by_a_reboot_with_volumes_attached() {
         assert_eq!(limit(&first).await, 26);
         node.unstage().await.unwrap();
         assert_eq!((limit(&first).await, limit(&booted(node, "first", 1)).await), (26, 26));
-        // At the next boot, the driver's volume is not attached, but a volume of another program is.
+        // At the next boot, no volume of the driver is attached, but one of another program is.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
         node.staged("ext4").await;
         // The volume was attached after the boot, so the metadata does not count it.
@@ -103,7 +103,7 @@ fn volume_detached_while_powered_off_does_not_raise_the_limit() {
     });
 }
 
-/// Another program attached the volume, so it uses one slot.
+/// Another program attached the node-local volume, so it uses one slot.
 #[test]
 fn node_local_volume_lowers_the_limit_after_a_reboot() {
     with_node(async |node| {
@@ -140,8 +140,8 @@ impl Source for Restless {
     }
 }
 
-/// The number of network interfaces changes during the calls, and each response is based on one of the two numbers.
-/// While the metadata service is down, responses use the last number.
+/// The number of network interfaces changes during the calls, but each response is based on a single number. While the
+/// metadata service is down, responses use the last number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_node_get_info_responses_are_consistent() {
     let node = Node::new(MIB);

@@ -1,5 +1,5 @@
 //! Tests whole lifecycles of volumes: each file system with each format option of a StorageClass. Several pods use a
-//! volume, which is unstaged and staged again, with the same data each time.
+//! volume. The driver unstages and stages it again, and each time it has the same data.
 
 use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
@@ -12,11 +12,11 @@ const BOUND: Duration = Duration::from_secs(30);
 /// The number of bytes that a pod writes.
 const DATA: u64 = MIB;
 
-/// A new file system.
+/// The parameters of a new file system.
 struct Asked {
     /// The options of its StorageClass.
     options: Vec<(&'static str, &'static str)>,
-    /// Words that dumpe2fs or xfs_info then prints.
+    /// Words that dumpe2fs or xfs_info must print.
     shows: &'static str,
 }
 
@@ -84,7 +84,7 @@ fn lives(fs_type: &'static str) {
     });
 }
 
-/// Returns about the smallest size that mkfs accepts.
+/// Returns roughly the smallest size that mkfs accepts.
 fn size(fs_type: &str) -> u64 {
     if fs_type == "xfs" { 320 * MIB } else { 64 * MIB }
 }
@@ -116,7 +116,7 @@ async fn let_go(node: &Node) {
     assert!(!node.path("target").exists() && !node.path("staging").exists());
 }
 
-/// Returns the tools' description of the file system, without the values that change with use.
+/// Returns what the tools print about the file system, without the values that change with use.
 fn described(node: &Node, fs_type: &str) -> String {
     if fs_type == "xfs" {
         return run_tool("/usr/sbin/xfs_info", &[&node.text("staging")], BOUND).unwrap();
@@ -133,7 +133,7 @@ fn described(node: &Node, fs_type: &str) -> String {
         "Inode size",
         "Filesystem created",
     ];
-    // While the file system is mounted, the kernel sets the mark that its journal needs a replay.
+    // While the file system is mounted, the kernel marks its journal as in need of recovery.
     let lines = text.lines().filter(|line| FIXED.iter().any(|name| line.starts_with(&format!("{name}:"))));
     lines.map(|line| format!("{}\n", line.replace(" needs_recovery", ""))).collect()
 }
@@ -172,7 +172,7 @@ fn several_pods_share_a_volume_independently() {
     });
 }
 
-/// The data remains from one NodePublishVolume call to the next, also at several targets.
+/// The data survives from one NodePublishVolume call to the next, also at several targets.
 #[test]
 fn raw_block_volume_keeps_its_data() {
     with_node(async |node| {
@@ -221,7 +221,7 @@ fn larger_restore_has_the_source_data_and_fills_its_disk() {
     });
 }
 
-/// Copies a disk as EC2 does with a snapshot: the whole disk to the beginning of the other, without the holes.
+/// Copies a disk as EC2 does with a snapshot: the whole disk to the beginning of the other one. Skips holes.
 fn copy(from: &LoopDevice, to: &LoopDevice) {
     let length = content::size_of(from.path()).unwrap();
     let mut at = 0;

@@ -29,7 +29,7 @@ pub(crate) fn with_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
     with_node_of(64 * MIB, test);
 }
 
-/// Like [`with_node`], with a larger disk.
+/// Works like [`with_node`], with a larger disk.
 pub(crate) fn with_node_of(bytes: u64, test: impl AsyncFnOnce(&Node) + Send + 'static) {
     in_mount_namespace(move || async move { test(&Node::new(bytes)).await });
 }
@@ -48,8 +48,8 @@ pub(crate) struct Calls {
     pub(crate) service: NodeService,
     /// The CSI handle of the volume.
     pub(crate) handle: String,
-    /// Whether mutating calls also wait until the register is on disk, for a test in which another service reads it.
-    /// The RPCs do not wait.
+    /// Whether mutating calls also wait until the volume register is on disk, so that a test's second service can read
+    /// it. The RPCs do not wait.
     pub(crate) awaits_register: bool,
     pub(crate) place_path: PathBuf,
 }
@@ -70,7 +70,7 @@ impl Calls {
         outcome.map(drop)
     }
 
-    /// Calls NodeStageVolume. Checks that the code does not let the kubelet forget a mount.
+    /// Calls NodeStageVolume. Checks that the code does not cause the kubelet to forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::stage(&self.service, request).await).await
     }
@@ -84,7 +84,7 @@ impl Calls {
         self.written(self.service.node_unstage_volume(Request::new(request)).await).await
     }
 
-    /// Calls NodePublishVolume. Checks that the code does not let the kubelet forget a mount of the volume.
+    /// Calls NodePublishVolume. Checks that the code does not cause the kubelet to forget a mount of the volume.
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::publish(&self.service, request).await).await
     }
@@ -226,7 +226,7 @@ impl Node {
         Calls { service, awaits_register: false, ..self.calls.clone() }
     }
 
-    /// Returns the mounts at a path of this test, oldest first.
+    /// Returns the mounts at a path in this test's directory, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
         table.entries().iter().filter(|entry| entry.target == at).cloned().collect()

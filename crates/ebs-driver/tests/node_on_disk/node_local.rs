@@ -1,4 +1,4 @@
-//! Tests node-local volumes: the handle names a device, at which each node has its own volume.
+//! Tests node-local volumes: the handle names a device, and each node has its own volume at that device.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
@@ -86,7 +86,7 @@ fn node_local_volume_grows_with_its_device() {
         node.publish(publish_request(node, "raw", block())).await.unwrap();
         assert_eq!(total(&local, "raw").await, i64::try_from(64 * MIB).unwrap());
         node.disk.grow(128 * MIB).unwrap();
-        // The request has no capability. The file at the path shows that the volume is raw.
+        // The request has no volume capability. The file at the path shows that the volume is raw.
         assert_eq!(local.expand(node.text("raw")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
         local.unpublish(node.text("raw")).await.unwrap();
         local.unstage().await.unwrap();
@@ -106,7 +106,7 @@ fn node_local_volume_grows_with_its_device() {
     });
 }
 
-/// The context names another volume than the disk's, so the driver refuses to stage the disk.
+/// The context names a volume other than the disk's, so the driver refuses to stage the disk.
 #[test]
 fn node_local_handle_stages_only_the_volume_in_the_context() {
     with_node(async |node| {
@@ -121,7 +121,7 @@ fn node_local_handle_stages_only_the_volume_in_the_context() {
     });
 }
 
-/// The log reports the ignored attribute. The file system comes from `csi.fsType`.
+/// The log reports that the attribute is ignored. `csi.fsType` determines the file system.
 #[test]
 fn volume_attribute_for_the_fs_type_has_no_effect() {
     with_node(async |node| {

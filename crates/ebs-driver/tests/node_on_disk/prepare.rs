@@ -37,7 +37,7 @@ fn read_only_disk_is_neither_checked_nor_grown() {
     });
 }
 
-/// The driver mounts the file system here as well, but no tool checks or grows it.
+/// The driver also mounts the file system at this node's path, but no tool checks or grows it.
 #[test]
 fn file_system_mounted_elsewhere_is_not_checked_or_grown() {
     in_mount_namespace(|| async {
@@ -53,14 +53,14 @@ fn file_system_mounted_elsewhere_is_not_checked_or_grown() {
     });
 }
 
-/// The driver may repeat an interrupted mkfs. It must not format a file system that was complete and in use, even if
-/// the next check of it fails.
+/// The driver may repeat an interrupted mkfs. It must never format a file system that was complete and in use, even if
+/// the next check of that file system fails.
 #[test]
 fn format_record_is_removed_before_the_file_system_check() {
     with_node(async |node| {
         let record = node.path("state").join(format!("format-{}", node.volume));
         let noted = format!("cp {} {}", record.display(), node.path("kept").display());
-        // The record exists from before mkfs until before the mount.
+        // The record exists from just before mkfs until just before the mount, so copy it while mkfs runs.
         let tools = TracedTools::new(node, &[("mke2fs", &format!("{noted}; {}", real(node, "mke2fs")))]);
         node.staged("ext2").await;
         drop(tools);

@@ -1,4 +1,4 @@
-//! Tests publish, growth, statistics and health on real disks, each test in its own mount namespace.
+//! Tests publish, growth, statistics and health on real disks. Each test has its own mount namespace.
 
 use std::os::unix::fs::FileExt;
 
@@ -25,7 +25,7 @@ fn staged_volume_is_published_with_the_requested_flags() {
     });
 }
 
-/// A later request for writing fails with AlreadyExists.
+/// A later request for a writable mount fails with AlreadyExists.
 #[test]
 fn read_only_publish_stays_read_only() {
     with_staged_node(async |node| {
@@ -42,7 +42,7 @@ fn read_only_publish_stays_read_only() {
 }
 
 /// NodeStageVolume fails with a code that is not final, so that the kubelet keeps the mount. NodePublishVolume fails
-/// with AlreadyExists. A request that names neither mode nor type accepts the mount.
+/// with AlreadyExists. A request that names neither a journal mode nor a type accepts the mount.
 #[test]
 fn request_for_another_journal_mode_or_fs_type_is_refused() {
     with_node(async |node| {
@@ -108,7 +108,7 @@ fn volume_that_is_not_staged_is_never_published() {
         let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
         refused(outcome, Code::FailedPrecondition, &["staging", "nothing is mounted"]);
         assert!(!node.path("target").exists());
-        // Another volume at the staging path does not count as staged.
+        // Another volume at the staging path does not make this volume staged.
         other.staged("ext4").await;
         let mut request = node.publish_request(mount("ext4", &[]));
         request.staging_target_path = other.text("staging");
@@ -117,8 +117,8 @@ fn volume_that_is_not_staged_is_never_published() {
     });
 }
 
-/// A path is invalid if, for example, it is relative, contains `..`, or is a link or a full directory. The test covers
-/// stage, publish and unpublish.
+/// A path is invalid if, for example, it is relative, contains `..`, or is a link or a directory that is not empty. The
+/// test covers stage, publish and unpublish.
 #[test]
 fn invalid_path_is_refused_without_a_change() {
     with_node(async |node| {
@@ -184,7 +184,7 @@ fn raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
-/// For other paths, the code is NotFound, also for expansions.
+/// For other paths, statistics and expansions fail with NotFound.
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume() {
     with_staged_node(async |node| {
@@ -209,7 +209,7 @@ fn statistics_count_bytes_and_inodes_of_the_volume() {
     });
 }
 
-/// A target that existed before the call remains.
+/// A target that existed before the call is kept.
 #[test]
 fn failed_publish_removes_only_the_target_that_it_created() {
     with_staged_node(async |node| {

@@ -26,7 +26,7 @@ fn unstage_of_a_volume_in_use_fails_and_names_the_targets() {
             node.unpublish(target.clone()).await.unwrap();
         }
         node.unstage().await.unwrap();
-        // A raw volume is not staged. Its device at a target is the use that blocks NodeUnstageVolume.
+        // A raw volume is not staged, but its device at a target blocks NodeUnstageVolume.
         node.publish(node.publish_request(block())).await.unwrap();
         refused(node.unstage().await, Code::FailedPrecondition, &words);
         node.unpublish(target.clone()).await.unwrap();
@@ -43,7 +43,7 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
         assert!(said.contains("is unmounted"), "the error reports a partly released volume: {said}");
-        // A repeated call does not report the volume as unstaged while it is only partly released.
+        // A repeated call must not report the volume as unstaged while it is only partly released.
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         holder.kill().unwrap();
         node.unstage().await.unwrap();
@@ -51,8 +51,8 @@ fn volume_held_in_another_mount_namespace_is_not_unstaged() {
 }
 
 /// A container that has the host's directories without mount propagation keeps a private copy of every mount that
-/// existed at its start. The kernel unmounts the copies when the directory is removed. An earlier version unmounted the
-/// path, and left the directory and the copies.
+/// existed when it started. The kernel unmounts the copies when the directory is removed. An earlier driver version
+/// unmounted the path, but left the directory and the copies.
 #[test]
 fn idle_copy_of_the_staging_mount_is_removed_by_unstage() {
     with_staged_node(async |node| {
@@ -101,7 +101,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     let process = Process::spawn(spec).unwrap();
     let own = Path::new("/proc").join(process.pid().to_string());
     let sleeps = async {
-        // The process runs sleep as its last step, in its namespace and with the file open.
+        // The process starts sleep last, when it is in its namespace and has the file open.
         while std::fs::read_to_string(own.join("comm")).unwrap().trim() != "sleep" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -110,7 +110,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     process
 }
 
-/// With shared propagation, the copy of the staging mount at another path disappears with it.
+/// With shared propagation, the mount's copy at another path disappears with the staging mount.
 #[test]
 fn propagated_staging_mount_does_not_block_unstage() {
     with_staged_node(async |node| {
@@ -151,8 +151,8 @@ fn volume_with_a_vanished_device_is_unpublished_and_unstaged() {
     });
 }
 
-/// From the top down, the driver checks the owner of each mount before it unmounts it. It stops at a foreign mount,
-/// even one that the volume's mount covered.
+/// From the top down, the driver checks to which volume each mount belongs before it unmounts it. It stops at a foreign
+/// mount, even at one that the volume's mount covered.
 #[test]
 fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {
@@ -200,7 +200,7 @@ async fn cover(node: &Node, name: &str) {
     unmount(node.path("second")).await;
 }
 
-/// The driver cannot find out whether the disk is free.
+/// The driver cannot find out whether the disk is still in use.
 #[test]
 fn volume_with_an_unreadable_disk_is_not_unstaged() {
     with_node(async |node| {

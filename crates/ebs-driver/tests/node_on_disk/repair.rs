@@ -48,7 +48,7 @@ async fn publish_at(node: &Node, target: &str, readonly: bool) -> Result<(), Sta
     node.publish(request).await
 }
 
-/// e2fsck repairs the damage by itself, and no data is lost.
+/// e2fsck repairs the damage automatically, and no data is lost.
 #[test]
 fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
     in_mount_namespace(|| async {
@@ -64,7 +64,7 @@ fn damage_that_the_kernel_rejects_is_repaired_at_stage() {
     });
 }
 
-/// The disk does not change.
+/// NodeStageVolume does not change the disk.
 #[test]
 fn stage_refuses_damage_beyond_automatic_repair() {
     in_mount_namespace(|| async {
@@ -97,7 +97,7 @@ fn read_only_stage_repairs_nothing() {
     });
 }
 
-/// The driver checks the file system before a pod gets the volume, wherever the journal is.
+/// The driver checks the file system before a pod gets the volume, wherever its journal is.
 #[test]
 fn file_system_with_an_error_only_in_its_journal_is_checked() {
     in_mount_namespace(|| async {
@@ -111,13 +111,13 @@ fn file_system_with_an_error_only_in_its_journal_is_checked() {
             let (e2fsck, log) = (TracedTools::that_works(&node, "e2fsck"), Log::listen());
             node.staged("ext4").await;
             assert_eq!((e2fsck.started().len(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
-            // If the superblock locates the journal, the driver checks before the first mount.
+            // If the superblock shows where the journal is, the driver checks before the first mount.
             let mounted_before = log.lines_with(&["WARN", "the mount found errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
             drop(log);
             assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
             assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept);
-            // The error is repaired, so a second NodeStageVolume call checks nothing.
+            // The error is now repaired, so a second NodeStageVolume call checks nothing.
             node.staged("ext4").await;
             node.unstage().await.unwrap();
             node.staged("ext4").await;
@@ -131,7 +131,7 @@ fn file_system_with_an_error_only_in_its_journal_is_checked() {
 fn health_reports_an_error_in_the_superblock() {
     with_used_node(async |node, kept| {
         record_journal_error(&node.disk).unwrap();
-        // Stage the volume as the reference driver does, which does not read the journal.
+        // Mount the volume as the reference driver does, which does not read the journal.
         std::fs::create_dir(node.path("staging")).unwrap();
         rustix::mount::mount(node.disk.path(), node.path("staging"), "ext4", MountFlags::empty(), None).unwrap();
         let health = node.health(node.text("staging")).await.unwrap();
@@ -144,7 +144,7 @@ fn health_reports_an_error_in_the_superblock() {
     });
 }
 
-/// Such errors never cause an unmount of a volume in use. A repeated NodeStageVolume call checks an unused volume.
+/// Errors never cause an unmount of a volume in use. A repeated NodeStageVolume call checks an unused volume.
 #[test]
 fn errors_of_a_writable_file_system_do_not_block_pods() {
     with_used_node(async |node, kept| {
@@ -226,7 +226,7 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
             node.staged("ext4").await;
             trigger_error(&node).await;
             let replaced = ReplacedTool::by_script("e2fsck", ending).unwrap();
-            // The first call finds the volume staged and unused. The second call finds it unmounted.
+            // The first call finds the volume staged and unused. The second call finds it not mounted.
             for _ in 0..2 {
                 let staged = node.stage(node.stage_request("ext4", &[])).await;
                 refused(staged, Code::Internal, &["interrupted"]);
@@ -240,7 +240,7 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
     });
 }
 
-/// resize2fs marks the file system while it works. A mark by resize2fs comes without an error that the kernel counted.
+/// resize2fs marks the file system while it works. Unlike damage, this leaves no error that the kernel has counted.
 #[test]
 fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     with_used_node(async |node, _| {
@@ -253,7 +253,7 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     });
 }
 
-/// A root directory that accepts no new files (`chattr +i`) does not show that the file system is damaged.
+/// If the root directory accepts no new files (`chattr +i`), this does not show that the file system is damaged.
 #[test]
 fn immutable_root_directory_does_not_block_pods() {
     with_used_node(async |node, _| {
@@ -266,8 +266,8 @@ fn immutable_root_directory_does_not_block_pods() {
     });
 }
 
-/// The file system turned read-only after errors. NodeStageVolume and NodePublishVolume refuse it for writing while
-/// another pod uses it. Afterwards, the next NodeStageVolume call checks it and mounts it again.
+/// The file system turned read-only after errors. While another pod uses it, NodeStageVolume and NodePublishVolume
+/// refuse requests for writing. Afterwards, the next NodeStageVolume call checks it and mounts it again.
 #[test]
 fn pod_that_writes_never_gets_a_read_only_file_system() {
     with_used_node(async |node, kept| {
@@ -278,7 +278,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
         let next_step = "end the pods that use the volume on this node";
         refused(publish_at(node, "other", false).await, Code::FailedPrecondition, &["read-only", next_step]);
         assert!(!node.path("other").exists());
-        // The driver publishes the volume to a pod that only reads, and the current pod keeps it.
+        // The driver publishes the volume to another pod that only reads, and the first pod keeps it.
         publish_at(node, "other", true).await.unwrap();
         node.unpublish(node.text("other")).await.unwrap();
         publish_at(node, "target", false).await.unwrap();
@@ -296,7 +296,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
     });
 }
 
-/// The file system turned read-only, which still fulfils the request.
+/// The file system turned read-only, but this is enough for the request.
 #[test]
 fn read_only_stage_accepts_a_file_system_turned_read_only() {
     with_used_node(async |node, _| {

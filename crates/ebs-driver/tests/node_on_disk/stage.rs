@@ -25,7 +25,7 @@ fn blank_volume_is_formatted_and_mounted_once() {
     });
 }
 
-/// The source may be a snapshot or a volume.
+/// The volume may be restored from a snapshot or cloned from a volume.
 #[test]
 fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     with_node(async |node| {
@@ -42,7 +42,7 @@ fn blank_restore_is_formatted_only_if_its_class_allows_it() {
     });
 }
 
-/// A partition is smaller than its volume and can still be staged. An empty partition number means the whole disk.
+/// A partition is smaller than its volume but can be staged. An empty partition number means the whole disk.
 #[test]
 fn full_size_device_and_its_smaller_partition_are_staged() {
     in_mount_namespace(|| async {
@@ -59,7 +59,7 @@ fn full_size_device_and_its_smaller_partition_are_staged() {
     });
 }
 
-/// The clients of the first calls leave.
+/// The clients of the first calls cancel them after 0 to 50 ms.
 #[test]
 fn repeated_stage_finds_one_file_system_and_one_mount() {
     with_node(async |node| {
@@ -80,7 +80,7 @@ async fn total(node: &Node) -> u64 {
 }
 
 /// If the file system can grow while it is mounted, the next call grows it. Otherwise, the next call that mounts it
-/// does.
+/// grows it.
 #[test]
 fn next_stage_finishes_an_unfinished_growth() {
     in_mount_namespace(|| async {
@@ -188,7 +188,7 @@ fn request_without_a_file_system_mounts_the_existing_one() {
     });
 }
 
-/// The code is InvalidArgument. The message names only the rejected option and the file system.
+/// The driver returns InvalidArgument. The message names only the rejected option and the file system.
 #[test]
 fn error_names_only_the_rejected_mount_option() {
     in_mount_namespace(|| async {

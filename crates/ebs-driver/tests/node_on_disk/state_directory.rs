@@ -39,7 +39,7 @@ async fn lives(node: &Node, calls: &Calls) {
     in_time("unstage", calls.unstage()).await.unwrap();
 }
 
-/// Returns a service with another state directory, as after another boot.
+/// Returns a service with another state directory and another boot ID.
 fn over(node: &Node, state: &Path) -> Calls {
     std::fs::write(node.path("boot_id"), "another\n").unwrap();
     node.again(|config| (config.state_dir, config.boot_id) = (state.to_owned(), node.path("boot_id")))
@@ -111,8 +111,8 @@ fn node_with_a_corrupt_register_reads_its_valid_entries() {
     });
 }
 
-/// The record of an interrupted format does not block NodeUnstageVolume. The record stays on disk, but no longer
-/// permits a format.
+/// The record of an interrupted format does not block NodeUnstageVolume. The record stays on disk, but permits no later
+/// format.
 #[test]
 fn unstage_succeeds_when_a_record_cannot_be_removed() {
     with_node(async |node| {

@@ -18,7 +18,7 @@ pub(crate) struct TracedTools {
 }
 
 impl TracedTools {
-    /// Replaces tools. Each tool is given with the script that runs in its place.
+    /// Replaces tools. `tools` pairs each tool with the script that runs in its place.
     pub(crate) fn new(node: &Node, tools: &[(&str, &str)]) -> Self {
         let trace = node.path("tools-started");
         fs::write(&trace, "").unwrap();
@@ -47,7 +47,7 @@ impl TracedTools {
     }
 }
 
-/// Returns a script that runs a copy of the real tool, whose own path leads to the replacement.
+/// Returns a script that runs a copy of the real tool, because the tool's own path leads to the replacement.
 pub(crate) fn real(node: &Node, tool: &str) -> String {
     let real = node.path(tool);
     fs::copy(PathBuf::from("/usr/sbin").join(tool), &real).unwrap();

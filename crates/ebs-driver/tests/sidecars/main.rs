@@ -1,7 +1,7 @@
 //! Replays the requests of the official sidecars, which were recorded against a real API server
 //! (`scripts/record-sidecars`). The test sends them to the controller with a simulated EC2 in memory, on paused time.
 //! The replay keeps the order, the overlaps, the deadlines, the secrets and the metadata, and replaces the IDs. Every
-//! code and response must match the recording, and EC2 must have no object left.
+//! code and response must match the recording, and no object may remain in EC2.
 //!
 //! A second test repeats this for each call, with a sidecar that dies while it waits for the response, restarts and
 //! repeats the call.

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 pub(crate) struct Recording {
     pub(crate) name: String,
-    /// How long EC2 takes.
+    /// How long operations take in EC2.
     pub(crate) timing: TimingOverride,
-    /// The placeholder of the node's instance.
+    /// The placeholder for the ID of the node's instance.
     pub(crate) instance: String,
     /// The calls in the order in which they began.
     pub(crate) lines: Vec<Line>,
@@ -72,7 +72,7 @@ impl Recording {
         self.lines.iter().enumerate().filter(|(_, line)| mutates(line)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the calls that had ended when this one began, because this one may need their responses.
+    /// Returns the calls that had ended when this one began: it may need their responses.
     pub(crate) fn ended_before(&self, place: usize) -> impl Iterator<Item = usize> {
         let began = self.lines[place].at();
         (0..place).filter(move |earlier| self.lines[*earlier].at() + self.lines[*earlier].took() <= began)

@@ -28,7 +28,7 @@ use crate::recording::{End, Line, Recording};
 const NOBODY: &str = "i-0123456789abcdef0";
 /// How long a sidecar takes to restart, and how long it first pauses after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often a sidecar repeats a request before the test counts it as failed.
+/// How many times a sidecar repeats a request before the test counts it as failed.
 const PATIENCE: usize = 100;
 /// Timeout of a replay, on paused time.
 const BOUND: Duration = Duration::from_hours(6);
@@ -66,7 +66,7 @@ struct Stage<'a> {
     ended: watch::Sender<BTreeSet<usize>>,
     /// The IDs that replace the placeholders.
     names: Mutex<BTreeMap<String, String>>,
-    /// The connection for each sidecar, connection number, and whether the sidecar has died in this replay.
+    /// The connection by sidecar, recorded connection number, and whether the sidecar has died in this replay.
     connections: Mutex<BTreeMap<(String, u32, bool), ConnectionId>>,
     has_died: Mutex<BTreeSet<String>>,
 }
@@ -166,8 +166,8 @@ impl<'a> Stage<'a> {
             "GetPluginInfo" => send!(identity.get_plugin_info),
             "GetPluginCapabilities" => send!(identity.get_plugin_capabilities),
             "ControllerGetCapabilities" => send!(controller.controller_get_capabilities),
-            // The driver does not have this service, for which the server would answer. The replay does not include the
-            // server.
+            // The driver does not offer this service. The gRPC server would reject the call, but the replay does not
+            // include it.
             "GroupControllerGetCapabilities" => Err(Status::unimplemented("no such service")),
             "CreateVolume" => send!(controller.create_volume),
             "DeleteVolume" => send!(controller.delete_volume),
@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
     }
 
     fn verdict(&self, line: &Line, outcome: &Outcome) -> Verdict {
-        // A death shifts the times of calls: a call that had reached its deadline may now be answered, and vice versa.
+        // A sidecar's death shifts later calls: one that had reached its deadline may now be answered, and vice versa.
         let shifted = self.death.is_some();
         match (line.end, outcome) {
             (End::Answered, Outcome::Answered(Ok(reply))) => match (&line.code, &line.reply) {
@@ -290,7 +290,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Returns true for codes after which a sidecar assumes that no operation is running any more.
+/// Returns true for codes that mean to a sidecar that no operation is running any more.
 fn is_final(code: &str) -> bool {
     !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
 }

@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::guard::TokenFile;
 use super::{ClusterOptions, ConnectError, InCluster};
 
-/// What was found. Calls carry the token unless the configuration has other credentials.
+/// The connection settings that [`find`] returns. Calls carry the token unless the settings have other credentials.
 pub(super) struct Found {
     pub(super) config: Config,
     pub(super) token: Option<TokenFile>,
@@ -68,12 +68,12 @@ fn from_pod(pod: &InCluster) -> Result<Found, ConnectError> {
         let source = std::io::Error::other("the file contains no certificate");
         return Err(ConnectError::Account { path, source });
     }
-    // The client reads the file again from time to time, because certificate authorities are rotated too.
+    // The client reads the file again from time to time, because certificate authorities are also rotated.
     config.root_cert_file = Some(path);
     Ok(Found { config, token: Some(TokenFile::new(account.join("token"))) })
 }
 
-/// Returns the directory of the service account's files: the usual path, or below the mount point of a Windows process.
+/// Returns the service account's directory: the usual path or, for a Windows host process, one below its mount point.
 fn account(pod: &InCluster) -> Result<PathBuf, ConnectError> {
     let token = pod.account.join("token");
     if token.exists() {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The average number of calls a second.
 const RATE: f64 = 5.0;
 const BURST: f64 = 10.0;
-/// The longest time for which the driver sends no calls. It ignores a longer Retry-After.
+/// The longest pause that a Retry-After causes. The driver shortens a longer one to this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     silence: Silence,
 }
 
-/// Until when the server wants no calls. The calls in flight share it.
+/// The time until which the server has requested no calls. The calls in flight share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Silence(Arc<Mutex<Option<Instant>>>);
 
@@ -50,7 +50,7 @@ impl Silence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allows no calls for this long from now. Never ends an earlier pause sooner.
+    /// Blocks new calls for this long from now. Never shortens an earlier pause.
     pub(super) fn ask(&self, wanted: Duration) {
         let until = Instant::now() + wanted.min(LONGEST_SILENCE);
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);

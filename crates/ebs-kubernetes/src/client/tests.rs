@@ -6,7 +6,7 @@ use tower::{BoxError, Service};
 use super::*;
 
 impl Cluster {
-    /// Creates a connection, with the same limits, over any service that behaves like an API server.
+    /// Creates a connection, with the usual limits, over any service that behaves like an API server.
     pub(crate) fn over<S, B>(service: S, namespace: &str) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,

@@ -20,12 +20,12 @@ impl Values {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
     interfaces: u32,
-    /// The volumes without the root volume.
+    /// The attached volumes except the root volume.
     volumes: Vec<VolumeId>,
 }
 
 impl Described {
-    /// Returns what the labels count, or `None` for an instance that is terminated or about to be.
+    /// Reads the counted parts of an instance, or returns `None` if it is terminated or about to be.
     pub(super) fn of(instance: &Instance) -> Option<Self> {
         if matches!(instance.state.as_str(), "shutting-down" | "terminated") {
             return None;
@@ -35,7 +35,7 @@ impl Described {
         Some(Self { interfaces: instance.network_interfaces.max(1), volumes })
     }
 
-    /// Returns the labels. Does not count volumes of PersistentVolumes, which the driver attaches and detaches.
+    /// Returns the labels. Omits the volumes of PersistentVolumes, because the driver attaches and detaches them.
     pub(super) fn values(&self, persistent: &HashSet<VolumeId>) -> Values {
         let others = self.volumes.iter().filter(|volume| !persistent.contains(*volume)).count();
         Values { interfaces: self.interfaces.to_string(), volumes: others.to_string() }

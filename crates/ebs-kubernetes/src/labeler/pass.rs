@@ -20,7 +20,7 @@ use crate::failure::chain;
 use crate::node_metadata::LabelKeys;
 use crate::object::NodeObject;
 
-/// The most concurrent writes to Nodes.
+/// The maximum number of concurrent writes to Nodes.
 const WRITERS: usize = 10;
 /// The time limit for describing one group of instances, including the wait for EC2's rate limit.
 const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
@@ -38,7 +38,7 @@ enum DescribeError {
 pub(super) struct Passed {
     pub(super) changed: usize,
     pub(super) unchanged: usize,
-    /// Nodes whose instance EC2 does not list or has terminated.
+    /// Nodes whose instance is terminated or not listed by EC2.
     pub(super) without_instance: usize,
     pub(super) failed: usize,
 }
@@ -63,7 +63,7 @@ impl<E: Ec2> Labeler<E> {
         passed
     }
 
-    /// Returns the labels that must change. It runs after EC2's answer, so that the roster has each attached volume.
+    /// Returns the labels that must change. Call it after EC2's answer, so that the roster has each attached volume.
     fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
         let mut roster = self.watched.roster();
         let persistent = roster.persistent();
@@ -125,7 +125,7 @@ async fn describe<E: Ec2>(
     Ok(listed.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
 }
 
-/// Patches the labels of a Node. Includes the uid, so that a newer Node with the same name is not changed.
+/// Patches the labels of a Node. The patch includes the uid, so it cannot change a newer Node with the same name.
 async fn patch(nodes: &Api<NodeObject>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
     let labels = json!({ &keys.interfaces: change.values.interfaces, &keys.volumes: change.values.volumes });
     let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));

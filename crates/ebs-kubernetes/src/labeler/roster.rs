@@ -1,4 +1,4 @@
-//! What the labeler keeps: each node's instance, labels and next check, and the volume of each PersistentVolume.
+//! The labeler's state: each node's instance, labels and next check, and the volume of each PersistentVolume.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -44,7 +44,7 @@ pub(super) struct Roster {
     volumes: Objects<VolumeId>,
 }
 
-/// What the labeler keeps of each object of one kind, by the object's name.
+/// The state that the labeler keeps of all objects of one kind, by the object's name.
 #[derive(Debug)]
 struct Objects<T> {
     current: BTreeMap<String, T>,
@@ -60,7 +60,7 @@ impl<T> Default for Objects<T> {
 }
 
 impl<T> Objects<T> {
-    /// Applies an event of a watch. `entry` is what to keep of the event's object.
+    /// Applies an event of a watch. `entry` is the part of the event's object that the labeler keeps.
     fn apply<K, S>(&mut self, event: &Event<Slim<K, S>>, entry: Option<T>) {
         match (event, entry) {
             (Event::Init, _) => self.listing.clear(),
@@ -93,7 +93,7 @@ impl Roster {
         &self.keys
     }
 
-    /// Returns true once both lists are complete, because the labeler must not count volumes of PersistentVolumes.
+    /// Returns true once both lists are complete. Before that, the labeler could count volumes of PersistentVolumes.
     fn is_complete(&self) -> bool {
         self.nodes.is_known && self.volumes.is_known
     }
@@ -110,8 +110,8 @@ impl Roster {
         self.volumes.apply(event, volume);
     }
 
-    /// Returns a node's current entry, or `None` if EC2 does not describe its instance. A new node or instance is due
-    /// at once, and a node whose labels another client changed is due soon.
+    /// Returns a node's current entry, or `None` if the labeler cannot describe its instance. A new node or instance is
+    /// due at once, and a node whose labels another client changed is due soon.
     fn entry(&self, node: &NodeObject) -> Option<Entry> {
         let instance = described_instance(node)?;
         let uid = node.metadata.uid.clone().unwrap_or_default();
@@ -126,12 +126,12 @@ impl Roster {
         Some(Entry { uid, instance, labels, due, failures })
     }
 
-    /// Returns when the next node is due, or `None` while the lists are incomplete or without nodes.
+    /// Returns when the next node is due, or `None` if there are no nodes or a list is incomplete.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.nodes.current.values().map(|entry| entry.due).min().filter(|_| self.is_complete())
     }
 
-    /// Returns the nodes that are due now or soon, so that they share calls.
+    /// Returns the nodes that are due now or soon. Nodes that are due together share calls.
     pub(super) fn due(&self) -> Vec<Due> {
         let until = Instant::now() + self.times.gather;
         let due = self.nodes.current.iter().filter(|(_, entry)| entry.due <= until);

@@ -69,7 +69,7 @@ async fn node_is_due_for_labelling_when_new_changed_or_hour_old() {
     let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
     assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
     roster.labelled(&change);
-    // These events must not make the node due: the one for the labeler's own write, and those for unrelated changes.
+    // These events must not make the node due: those for the labeler's own write and for unrelated changes.
     roster.apply_node(&Event::Apply(node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")])));
     tokio::time::advance(Duration::from_mins(59)).await;
     assert!(due(&roster).is_empty());
@@ -85,7 +85,7 @@ async fn node_is_due_for_labelling_when_new_changed_or_hour_old() {
     let replaced = NodeObject::with("a", "aws:///us-west-2a/i-0other", &[]);
     roster.apply_node(&Event::Apply(replaced.clone()));
     assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
-    // A description of the previous instance does not apply to the new one.
+    // EC2's description of the previous instance does not apply to the new one.
     assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
     roster.apply_node(&Event::Delete(replaced));
     assert_eq!(roster.next_due(), None);

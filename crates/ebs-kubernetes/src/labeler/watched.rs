@@ -17,7 +17,7 @@ use crate::Failure;
 /// The number of objects per page. A Node can have tens of kilobytes.
 const PAGE: u32 = 100;
 
-/// The roster, and how its users learn about changes.
+/// The roster, and a notification of its changes.
 #[derive(Debug)]
 pub(super) struct Watched {
     roster: Mutex<Roster>,
@@ -48,7 +48,7 @@ impl Watched {
         }
     }
 
-    /// Keeps the roster up to date with the watch of one kind. Never returns: it restarts a failed watch after a pause.
+    /// Keeps the roster up to date by watching one kind. Never returns: it restarts a failed watch after a pause.
     pub(super) async fn watch<K>(&self, client: Client, what: &str, apply: fn(&mut Roster, &Event<K>))
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,

@@ -150,7 +150,7 @@ async fn holder_keeps_the_lease_through_a_short_outage() {
     }
 }
 
-/// Every other write names a version that no longer exists, so the API server rejects it.
+/// Every other write names a version that is out of date, so the API server rejects it.
 #[tokio::test(start_paused = true)]
 async fn only_one_of_many_contenders_gets_the_lease() {
     let api = FakeApi::default();
@@ -209,8 +209,8 @@ fn held_by(holder: &str, seconds: i32) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The API server stores a write at once but answers late. Other processes count from the write, so the holder counts
-/// from its request, after acquiring as well as after renewing.
+/// The API server stores a write at once but answers late. Other processes count from the write, so the holder must
+/// count from its earlier request, after acquiring as well as after renewing.
 #[tokio::test(start_paused = true)]
 async fn lease_time_counts_from_request_not_response() {
     let api = FakeApi::default();

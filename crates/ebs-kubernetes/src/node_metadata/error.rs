@@ -24,7 +24,7 @@ pub enum NodeMetadataError {
     NoSuchNode { node: String },
     #[error("read the instance id of Node {node}")]
     ProviderId { node: String, source: ProviderIdError },
-    /// A label is missing that the cloud controller manager or the kubelet writes.
+    /// A label that the cloud controller manager or the kubelet writes is missing.
     #[error("Node {node} has no label {label}; run the cluster's cloud controller manager or label the Node by hand")]
     MissingLabel { node: String, label: &'static str },
     #[error("parse label {label} of Node {node}")]

@@ -31,7 +31,7 @@ impl LabelKeys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) metadata: NodeMetadata,
-    /// True if no label counts the interfaces and volumes, so that the minimum is assumed.
+    /// True if no label gives the numbers of interfaces and volumes, so that the source assumes the minimum.
     pub(super) is_uncounted: bool,
 }
 
@@ -101,7 +101,7 @@ fn missing(keys: &LabelKeys, labeler: Counts) -> String {
     missing.collect::<Vec<_>>().join(" and ")
 }
 
-/// Returns the Outpost from the Node's labels, which the kubelet wrote when the driver was registered earlier.
+/// Returns the Outpost from the Node's labels, which the kubelet wrote when the driver registered earlier.
 fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     let partition = node.label(&driver.partition_key())?;
     let region = node.label(&driver.region_key())?;
@@ -110,7 +110,7 @@ fn outpost(node: &NodeObject, driver: &DriverName) -> Option<OutpostArn> {
     OutpostArn::parse(&format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}")).ok()
 }
 
-/// Returns a Node's instance, unless it is a HyperPod node's, which belongs to another account.
+/// Returns a Node's instance, or `None` for a HyperPod node, whose instance belongs to another account.
 pub(crate) fn described_instance(node: &NodeObject) -> Option<ebs_ec2::InstanceId> {
     match node_of(&node.spec.provider_id) {
         Ok(NodeId::Instance(instance)) => Some(instance),

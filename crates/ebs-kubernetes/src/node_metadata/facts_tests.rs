@@ -19,8 +19,8 @@ fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
     Some((metadata.network_interfaces, volumes))
 }
 
-/// The instance comes from the provider id. The type and place come from the well-known labels, without SageMaker's
-/// prefix `ml.`. The error names a missing label or an invalid zone.
+/// The provider id names the instance. The well-known labels give the type, without SageMaker's prefix `ml.`, and the
+/// region and zone. The error names a missing label or an invalid zone.
 #[test]
 fn instance_type_region_and_zone_are_read_from_the_node() {
     let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
@@ -90,7 +90,7 @@ fn error_distinguishes_foreign_node_from_missing_provider_id() {
     assert_eq!(fresh.foreign(), None);
 }
 
-/// The labels keep the Outpost when the metadata service does not answer.
+/// The labels still name the Outpost if the metadata service does not answer.
 #[test]
 fn previously_registered_outpost_is_read_from_node_labels() {
     let labels = [

@@ -14,8 +14,8 @@ pub enum ProviderIdError {
 
 /// Returns the instance or HyperPod node that a provider id names in the last part of its path.
 ///
-/// With a scheme other than AWS's or none, an id must have as many hexadecimal digits as EC2's ids, since machines of
-/// other clouds may be called `i-anything`.
+/// If the id has a scheme other than `aws`, the instance id must have as many hexadecimal digits as EC2's, because
+/// machines of other clouds may be called `i-anything`.
 pub fn node_of(provider_id: &str) -> Result<NodeId, ProviderIdError> {
     if provider_id.trim().is_empty() {
         return Err(ProviderIdError::Empty);

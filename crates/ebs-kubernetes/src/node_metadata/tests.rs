@@ -91,7 +91,7 @@ async fn each_refresh_reads_the_labelers_numbers_again() {
     assert!(began.elapsed() <= READ_WITHIN, "{:?}", began.elapsed());
 }
 
-/// The kubelet of each node may ask every 10 s.
+/// The kubelet of each node may ask for the metadata every 10 s.
 #[tokio::test(start_paused = true)]
 async fn source_kubernetes_reads_node_at_most_every_five_minutes() {
     let api = one_node(json!({}));

@@ -1,7 +1,7 @@
-//! Waits until the cluster's VolumeAttachments list no volume of one driver on one node.
+//! Waits until the cluster's VolumeAttachments contain no volume of one driver on one node.
 //!
-//! The API cannot select attachments by node or attacher, so the hook reads all in pages and then watches them. A list
-//! from time to time compensates for a watch that sends no events.
+//! The API cannot select attachments by node or attacher, so the hook lists all of them in pages and then watches them.
+//! It lists them again from time to time, in case the watch sends no events.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::object::AttachmentObject;
 
 /// The number of attachments per page, which is about 500 KiB.
 const PAGE: u32 = 500;
-/// How long to rely on a watch before the attachments are listed again. The pod's grace period is half a minute.
+/// How long to rely on a watch before listing the attachments again. The pod's grace period is half a minute.
 const LIST_AGAIN: Duration = Duration::from_secs(10);
 /// The first pause after a failure.
 const FIRST: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) async fn until_none(cluster: &Cluster, node: &str, driver: &DriverNam
         let config = watcher::Config::default().page_size(PAGE);
         let mut events = pin!(watcher::watcher(Api::<AttachmentObject>::all(cluster.client()), config));
         let (mut own, mut listed_at, mut wait) = (BTreeSet::new(), None, FIRST);
-        // Only a list confirms that none remains, so the last deletion ends the watch.
+        // Leave the watch when it has reported the last deletion: only a new list confirms that none remains.
         while listed_at.is_none() || !own.is_empty() {
             let event = match listed_at {
                 Some(at) => timeout_at(at + LIST_AGAIN, events.next()).await.unwrap_or(None),

@@ -1,4 +1,4 @@
-//! Behaviour that a real API server cannot show on demand, on paused time.
+//! Tests behaviour that a real API server cannot show on demand, on paused time.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -54,8 +54,8 @@ async fn hook_ends_at_once_if_node_is_not_drained() {
     }
 }
 
-/// The node has one of four taints, or its Node no longer exists. Volumes of other drivers and of other nodes do not
-/// delay the hook.
+/// The node has one of four taints, or its Node no longer exists. The hook does not wait for volumes of other drivers
+/// or other nodes.
 #[tokio::test(start_paused = true)]
 async fn hook_on_drained_node_waits_until_own_volumes_are_detached() {
     for taint in DRAINING.into_iter().map(Some).chain([None]) {
@@ -99,7 +99,7 @@ async fn hook_retries_a_failed_list_or_watch_until_volumes_detach() {
         let ended = ended(&mut hook, Duration::from_secs(45)).await;
         assert_eq!(ended, Some(Ok(Released::Detached)), "{ask:?} {fault:?}");
     }
-    // The hook must find out from lists alone, without any watch, that no attachment remains.
+    // Every watch fails, so only lists can show the hook that no attachment remains.
     let api = draining();
     api.fault(Ask::Watch, ATTACHMENTS, Fault::Code(403), Times::Always);
     let mut hook = hook(&api);

@@ -19,11 +19,11 @@ use crate::object::NodeObject;
 const FIRST: Duration = Duration::from_secs(2);
 /// The longest pause while a taint is likely. Each pause is 1.5 times as long as the previous one.
 const LONGEST: Duration = Duration::from_secs(15);
-/// The longest pause once a taint is no longer likely, or if rights are missing.
+/// The longest pause once a taint is no longer likely, or if the process lacks rights.
 const SELDOM: Duration = Duration::from_secs(60);
-/// A change of the Node ends a pause early, but not before this time.
+/// The shortest pause. A change of the Node ends a longer one early, but not before this time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How often one attempt reads the Node again because it has changed.
+/// How many times one attempt reads the Node again because it has changed.
 const READS: usize = 3;
 
 pub(super) struct Remover {
@@ -82,7 +82,7 @@ impl Remover {
         loop {
             let attempt = self.attempt(removal.clone()).await;
             if attempt == Attempt::Gone {
-                // Forget the last state, so that a watcher that only polls reports the same taint if it is set again.
+                // Forget the last state: if the same taint is set again, a watcher that only polls must report it.
                 seen.send_if_modified(|now| {
                     let is_old = now.removal(&self.key).as_ref() == Some(&removal);
                     if is_old {
@@ -124,9 +124,9 @@ impl Remover {
                 Ok(None) => return Attempt::Gone,
                 Ok(Some(node)) => match Seen::node(node).removal(&self.key) {
                     None => return Attempt::Gone,
-                    // Another Node has this name now: check first whether the driver is registered on it.
+                    // Another Node has this name now: first check whether the driver is registered on that Node.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
-                    // The Node has not changed, so an admission policy, not the patch's own test, rejects it.
+                    // The Node has not changed, so an admission policy rejected the patch, not the patch's own test.
                     Some(next) if next == removal => {
                         return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
                     }
@@ -138,7 +138,7 @@ impl Remover {
         Attempt::Changing
     }
 
-    /// Returns true if the CSINode belongs to this Node, not to a previous one, and has the driver's volume count.
+    /// Returns true if the CSINode belongs to this Node, not to a previous one, and has the driver's volume limit.
     async fn is_registered(&self, uid: &str) -> Result<bool, Failure> {
         let Some(csi_node) = self.csi_nodes.get_opt(&self.node).await? else { return Ok(false) };
         let mut owners = csi_node.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Node");
@@ -159,7 +159,7 @@ impl Remover {
         Ok(())
     }
 
-    /// Waits for this time plus a random part, which spreads the retries of many nodes after a common outage. A change
+    /// Waits for this time plus a random part, which spreads the retries of many nodes after a shared outage. A change
     /// of the Node ends the wait early, but not before [`SHORTEST`].
     async fn pause(&mut self, wait: Duration, changes: &mut Receiver<Seen>) {
         let spread = Duration::from_millis(self.random.below(u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX)));

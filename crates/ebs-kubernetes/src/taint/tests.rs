@@ -1,4 +1,4 @@
-//! Behaviour that a real API server cannot show on demand, on paused time.
+//! Tests behaviour that a real API server cannot show on demand, on paused time.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn taint_is_removed_by_polling_without_the_right_to_watch() {
     }
 }
 
-/// Until then, the driver only lists and watches the Node, and does not read the CSINode.
+/// Until the taint is set, the driver only lists and watches the Node, and does not read the CSINode.
 #[tokio::test(start_paused = true)]
 async fn taint_set_hours_after_startup_is_removed_at_once() {
     let api = Scene::api();
@@ -108,7 +108,7 @@ async fn taint_set_hours_after_startup_is_removed_at_once() {
     assert!(asked <= 2 * 3 * 3600 / 120, "{asked} calls in three hours");
     assert!(scene.api.asked(Ask::Get, CSI_NODES).is_empty());
     scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
-    // The driver may be between two watches for a second.
+    // The driver may be in the pause of a second between two watches.
     let took = scene.gone_within(Duration::from_secs(5)).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -134,7 +134,7 @@ async fn server_faults_only_delay_the_taint_removal() {
         let scene = Scene::on(api);
         let took = scene.gone_within(Duration::from_secs(120)).await;
         assert!(took < Duration::from_secs(seconds), "{ask:?} {fault:?} took {took:?}");
-        // The driver also notices the next taint, whatever happened to the watch.
+        // The driver must also notice the next taint, whatever happened to the watch.
         tokio::time::sleep(Duration::from_secs(60)).await;
         scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
         scene.gone_within(Duration::from_secs(5)).await;
@@ -168,7 +168,7 @@ async fn hanging_removal_attempt_does_not_delay_the_watch() {
     scene.api.put(NODES, NODE, node("u2", &[]));
     scene.api.clear_faults();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    // The driver does not try to remove the old Node's taint from the new Node, which has no taint.
+    // The driver must not try to remove the old Node's taint from the new Node, which has no taint.
     assert!(scene.api.asked(Ask::Patch, NODES).is_empty());
 }
 
@@ -198,7 +198,7 @@ async fn replaced_node_keeps_its_taint_until_its_own_registration() {
 
 #[tokio::test(start_paused = true)]
 async fn removal_without_rights_is_retried_slowly_until_granted() {
-    // An admission policy rejects with the same code as a failed test in the patch.
+    // An admission policy rejects a patch with the same code as a failed test in the patch.
     for code in [403, 422] {
         let api = Scene::api();
         api.fault(Ask::Patch, NODES, Fault::Code(code), Times::Always);

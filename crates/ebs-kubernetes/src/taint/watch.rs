@@ -14,13 +14,13 @@ use crate::object::NodeObject;
 
 /// How long one watch lasts. The driver then lists the Node again, in case an event was lost.
 const WATCH_SECONDS: u32 = 290;
-/// The pause between the end of a watch and the next list.
+/// The pause between a watch and the next list.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest pause after a failure.
 const LONGEST: Duration = Duration::from_secs(30);
 /// How often to read the Node if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// How often to read it once a start-up taint is no longer likely.
+/// How often to read it once a start-up taint is unlikely.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {
@@ -54,7 +54,7 @@ impl Watcher {
                     if said.replace(failure.kind) != Some(failure.kind) {
                         tracing::info!(node = self.node, %failure, "watch of this Node failed, restarting it");
                     }
-                    // After a watch that lasted for a while, this is a new failure, with the shortest pause.
+                    // If the watch lasted for a while, this failure is a new one: use the shortest pause.
                     wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
                 }
             }
@@ -65,7 +65,7 @@ impl Watcher {
     /// Lists the Node and watches it until the watch ends. Returns `Ok` if the watch ended normally.
     async fn list_and_watch(&self, seen: &Sender<Seen>) -> Result<(), Failure> {
         let selector = format!("metadata.name={}", self.node);
-        // Let the server answer from its cache, so that 5,000 nodes that list after an outage do not read etcd.
+        // Let the server answer from its cache: after an outage, 5,000 nodes may list at once and must not read etcd.
         let list = ListParams::default().fields(&selector).match_any();
         let list = self.nodes.list(&list).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
@@ -80,7 +80,7 @@ impl Watcher {
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => {
                     let failure = Failure::of(&kube::Error::Api(status));
-                    // The version was too old, and the next list has a newer one.
+                    // If the resource version was too old, the next list returns a newer one.
                     return if failure.kind == FailureKind::Expired { Ok(()) } else { Err(failure) };
                 }
             }

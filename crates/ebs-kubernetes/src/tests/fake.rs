@@ -1,5 +1,5 @@
-//! An API server in memory that shows behaviour which a real one cannot show on demand: it is busy, hangs or loses
-//! state, on paused time. It has one kind of object per path, with versions and watches, and it sees calls after the
+//! An in-memory API server that shows behaviour which a real one cannot show on demand, on paused time: it is busy,
+//! hangs or loses state. It has one kind of object per path, with versions and watches. Calls reach it after the
 //! client's limits have been applied.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     Hang,
     /// The watch starts and then breaks.
     Cut,
-    /// The server rejects the watch because its version is too old.
+    /// The server rejects the watch because its resource version is too old.
     Expired,
     /// The write succeeds, but its response is lost.
     LostAnswer,
@@ -101,7 +101,7 @@ impl FakeApi {
         Self(Arc::clone(&self.0), Arc::default())
     }
 
-    /// Cuts this client's connection: the server answers none of its requests any more.
+    /// Cuts this client's connection: from now on, the server answers none of its requests.
     pub(crate) fn cut(&self) {
         self.1.store(true, Ordering::Relaxed);
     }

@@ -39,7 +39,7 @@ async fn pod_account_is_accepted_and_rotated_token_is_used_at_once() -> anyhow::
     Ok(())
 }
 
-/// The authority in the configuration has not signed the server's certificate.
+/// The server's certificate is not signed by the configured authority.
 #[tokio::test]
 async fn server_with_untrusted_certificate_receives_no_token() -> anyhow::Result<()> {
     let api = shared().await?;

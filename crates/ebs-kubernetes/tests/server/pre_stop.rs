@@ -16,7 +16,7 @@ async fn attach(api: &KubeApi, attacher: &str, node: &str) -> anyhow::Result<Str
     let name = unique("csi");
     let attachment = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
-        // As with the attacher's objects, the finalizer keeps the object until the volume is detached.
+        // As the attacher does, set a finalizer, which keeps the object until the volume is detached.
         "metadata": { "name": name, "finalizers": ["external-attacher/ebs-csi-aws-com"] },
         "spec": { "attacher": attacher, "nodeName": node, "source": { "persistentVolumeName": "pv-1" } },
     });

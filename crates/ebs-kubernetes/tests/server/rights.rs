@@ -30,7 +30,7 @@ impl Pod {
         Ok(Self(api.create(PODS, &pod).await?))
     }
 
-    /// Returns a token like the kubelet's. It is bound to the pod, and therefore to the pod's node.
+    /// Returns a token as the kubelet requests it: bound to the pod, and therefore to the pod's node.
     pub(crate) async fn token(&self, api: &KubeApi) -> anyhow::Result<String> {
         let Value::Object(metadata) = &self.0["metadata"] else { anyhow::bail!("a pod without metadata") };
         let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"] });
@@ -66,7 +66,7 @@ impl Speaker {
     }
 }
 
-/// Waits until the server enforces the policy, which it reads from its own watch.
+/// Waits until the server enforces the policy, which it learns from its own watch.
 async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     let probe = async {
         while speaker

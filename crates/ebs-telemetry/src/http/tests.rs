@@ -66,8 +66,8 @@ async fn page_is_compressed_only_for_client_that_accepts_gzip() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_request_over_rate_limit_gets_429() {
-    // The test calls the router without connections: on a busy machine, opening one could take long enough that the
-    // next request is allowed.
+    // Call the router without connections: on a busy machine, opening a connection could take so long that the rate
+    // limit allows the next request.
     let app = pages().router();
     let status = async |path: &str| {
         let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();

@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Metrics;
 
-/// The ALPN names.
+/// The protocol names for ALPN.
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 /// How often the files are checked if no clients connect.
@@ -27,7 +27,7 @@ const WATCH: Duration = Duration::from_secs(10);
 /// The shortest time between two checks that clients trigger.
 const FRESH: Duration = Duration::from_secs(1);
 const READ_WITHIN: Duration = Duration::from_secs(3);
-/// The time limit for reading the files at the start. On a busy machine, the driver should rather start late than fail.
+/// The time limit for reading the files at startup: on a busy machine, starting late is better than failing.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 /// The paths of a certificate and its key.
@@ -80,7 +80,7 @@ struct State {
     /// The contents of the files from which the served certificate was loaded.
     contents: Contents,
     looked: Instant,
-    /// Why the current files cannot be served, if they cannot.
+    /// Why the current files cannot be served, or `None` if they can.
     trouble: Option<String>,
 }
 
@@ -109,8 +109,8 @@ impl Tls {
     }
 
     /// Reloads the files if their contents have changed. Keeps the previous certificate if the new pair is invalid, and
-    /// retries at the next check, because the second file of a pair may be written later. Does not rely on times,
-    /// because Kubernetes or Windows can replace a file without a different time.
+    /// retries at the next check, because the second file of a pair may be written later. Ignores modification times,
+    /// because Kubernetes or Windows can replace a file without changing them.
     async fn look(&self, metrics: &Metrics) {
         self.state().looked = Instant::now();
         let read = read(&self.files, READ_WITHIN).await;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Source, table};
 
-/// A detachment has a series once it has been pending for this long.
+/// A detachment gets a series once it has been pending for this long.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
 
 /// A pending detachment.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::table;
 
-/// How long a result is reused. Two concurrent scrapes then read the disks only once.
+/// How long a result is reused, so that two concurrent scrapes read the disks only once.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A volume's statistics since its attachment.
@@ -28,18 +28,18 @@ pub struct DiskStatistics {
     pub queue_length: u64,
 }
 
-/// The read or write operations of a volume.
+/// The statistics of a volume's read or write operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskTransfers {
     pub operations: u64,
     pub bytes: u64,
     /// The total duration of the operations in microseconds.
     pub microseconds: u64,
-    /// Each upper bound in microseconds, or `None` for no bound, and the operations between the previous bound and it.
+    /// For each bucket, its upper bound in microseconds, or `None` for no bound, and the number of its operations.
     pub latency: Vec<(Option<u64>, u64)>,
 }
 
-/// For how many microseconds the load was higher than allowed.
+/// For how many microseconds the load exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskExceeded {
     pub iops_microseconds: u64,
@@ -50,7 +50,7 @@ pub struct DiskExceeded {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskReport {
     pub instance_id: String,
-    /// The statistics of each volume, once.
+    /// The statistics of the volumes, one entry for each volume.
     pub disks: Vec<DiskStatistics>,
     /// The number of failed reads of volumes and failed searches for volumes.
     pub errors: u64,
@@ -67,7 +67,7 @@ pub trait Disks: Send + Sync + 'static {
 /// Returns the metrics of the volumes, and of the number and duration of the reads.
 pub(super) struct DiskCollector {
     pub(super) source: OnceLock<Box<dyn Disks>>,
-    /// The last result and its time. The reader holds the lock, so that concurrent scrapes wait for the same result.
+    /// The last result and its time. A read of the disks holds the lock, so that concurrent scrapes share its result.
     last: Mutex<Option<(Instant, DiskReport)>>,
     scrapes: Series,
     errors: Series,

@@ -11,11 +11,11 @@ use component_base::metrics::{Family, Series};
 
 use super::table;
 
-/// The label for texts that are not AWS error codes, and for codes beyond [`MOST_CODES`].
+/// The label for texts that are not AWS error codes, and for more codes than [`MOST_CODES`].
 const OTHER: &str = "other";
 /// The longest text that becomes a label, in characters. EC2's longest codes have about 50.
 const LONGEST_CODE: usize = 64;
-/// The most different codes that become labels, because a proxy that answers in AWS's place could invent any number.
+/// The maximum number of codes that become labels: a proxy that answers in AWS's place could invent any number.
 const MOST_CODES: usize = 200;
 
 /// How a call ended.
@@ -25,7 +25,7 @@ pub enum CallEnd<'a> {
     Throttled,
     /// EC2 rejected the call with this code.
     Refused(&'a str),
-    /// EC2 did not answer. The text names the cause, if known.
+    /// EC2 did not answer. The text names the cause, if it is known.
     NoAnswer(&'a str),
 }
 

@@ -1,4 +1,4 @@
-//! Counts the bugs that end a request or a task.
+//! Counts panics, each of which ends a request or a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

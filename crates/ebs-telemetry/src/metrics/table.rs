@@ -10,7 +10,7 @@ const DEFAULT_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 const EC2_COLLECTOR_BOUNDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// The reference driver's bounds for the time to read the disks, in seconds.
 const DISK_COLLECTOR_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Bounds in seconds that range from reading the mount table to the longest wait for EC2.
+/// Bounds in seconds, from the time to read the mount table to the longest wait for EC2.
 const RPC_BOUNDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
 /// Declares metrics. Each has a type, a name, labels, where it is shown, where its name comes from, and a help text.

@@ -33,7 +33,7 @@ pub(super) enum Shown {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The reference driver. Type, labels and buckets are the same and must never change.
+    /// The reference driver: the metric's type, labels and buckets are also the same, and must never change.
     Reference,
     Ours,
 }
@@ -44,8 +44,8 @@ fn lines(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
 }
 
-/// A proxy's page may contain any text. Texts that are not AWS error codes do not become labels, and the number of
-/// series for invented codes is limited.
+/// A proxy may answer with any text. Texts that are not AWS error codes do not become labels, and the number of series
+/// for invented codes is limited.
 #[test]
 fn number_of_error_code_labels_is_bounded() {
     let metrics = Metrics::default();
@@ -131,7 +131,7 @@ fn duration_metrics_of_expected_actions_start_at_zero() {
     assert!(!page.contains("aws_ebs_csi_api_request_errors_total{"), "{page}");
 }
 
-/// A driver without health checks shows neither metric.
+/// A driver without health checks shows neither of the two metrics of health checks.
 #[test]
 fn last_health_check_is_shown_and_failures_are_counted() {
     let metrics = Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() });
@@ -162,8 +162,8 @@ fn pending() -> PendingDetach {
     }
 }
 
-/// A detachment has a series once it has been pending for more than 60 s, until it ends: a counter under the
-/// reference's name, and a gauge. Each query of the detachments is counted and timed.
+/// A detachment gets a series once it has been pending for more than 60 s, and loses it when it ends: a counter under
+/// the reference's name, and a gauge. Each query of the detachments is counted and timed.
 #[tokio::test(start_paused = true)]
 async fn pending_detachment_is_shown_after_60_s_until_it_ends() {
     let waiting = Arc::new(Mutex::new(vec![pending()]));

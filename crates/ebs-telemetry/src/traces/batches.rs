@@ -18,9 +18,9 @@ use tokio_stream::wrappers::ReceiverStream;
 /// The limits of the queue, from the variables `OTEL_BSP_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// The most spans in the queue.
+    /// The maximum number of spans in the queue.
     pub(super) queue: usize,
-    /// The most spans in a message.
+    /// The maximum number of spans in a message.
     pub(super) batch: usize,
     /// The longest time for which an incomplete message waits for more spans.
     pub(super) delay: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Limits {
     pub(super) export: Duration,
 }
 
-/// How many finished spans the collector accepted and did not accept, and how many did not fit into the queue.
+/// How many finished spans the collector accepted, how many it did not, and how many did not fit into the queue.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) exported: AtomicU64,
@@ -112,7 +112,7 @@ struct Sender<E> {
     exporter: E,
     limits: Limits,
     counts: Arc<Counts>,
-    /// True if the last message failed and this has been logged, so that the next failure is not logged.
+    /// True if the last message failed and this was logged. Further failures in a row are then not logged.
     failing: bool,
 }
 

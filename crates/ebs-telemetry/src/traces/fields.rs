@@ -27,7 +27,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Returns the caller's span, if the request has a valid W3C trace context.
+    /// Returns the caller's span, if the request has a valid W3C trace context in its headers.
     pub(super) fn remote_parent(&self) -> Option<SpanContext> {
         let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &self.caller);
         let parent = context.span().span_context().clone();
@@ -87,7 +87,7 @@ impl Visit for Said {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has no unsigned numbers. Numbers above the signed maximum do not occur.
+        // OTLP has no unsigned numbers, and numbers above the signed maximum do not occur.
         self.record_i64(field, i64::try_from(value).unwrap_or(i64::MAX));
     }
 

@@ -1,4 +1,4 @@
-//! The attributes of this process, unless `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` set others.
+//! The attributes of this process, unless `OTEL_RESOURCE_ATTRIBUTES` or `OTEL_SERVICE_NAME` override them.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn detect(version: &str) -> Resource {
     }
 }
 
-/// Returns OpenTelemetry's name of the architecture.
+/// Returns OpenTelemetry's name for the architecture.
 fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -41,7 +41,7 @@ fn arch() -> &'static str {
     }
 }
 
-/// Returns the id of this process's container, 64 hexadecimal digits in the path of a file that the runtime mounts.
+/// Returns the id of this process's container: 64 hexadecimal digits in the path of a file that the runtime mounts.
 fn container(mounts: &str) -> Option<&str> {
     let is_id = |part: &&str| part.len() == 64 && part.bytes().all(|b| b.is_ascii_hexdigit());
     let own = |line: &&str| ["/etc/hostname", "/etc/resolv.conf", "/etc/hosts"].iter().any(|file| line.contains(file));

@@ -13,7 +13,7 @@ const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORT
 /// The variables with a PEM file of the collector's authorities, in order of precedence. The default is the system's.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
-/// OpenTelemetry variables that have no effect, each with the value that matches the behaviour, and the behaviour.
+/// OpenTelemetry variables without effect, each with the value that the driver acts by and a text about its behaviour.
 const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),
@@ -34,7 +34,7 @@ pub struct BadTraceEndpoint {
     reason: &'static str,
 }
 
-/// Reports that a file of authorities cannot be used.
+/// Reports that a file of certificate authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("load {variable}={path:?}: {reason}")]
 pub struct BadAuthorities {
@@ -60,7 +60,7 @@ pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Resul
     }
 }
 
-/// Configures the authorities for a collector at an https endpoint.
+/// Configures the certificate authorities for a collector at an https endpoint.
 pub(super) fn with_tls<B: WithTonicConfig>(
     builder: B,
     variable: impl Fn(&str) -> Option<String>,

@@ -16,7 +16,7 @@ use crate::logging::{LogConfig, tests as logging};
 
 const LIMITS: Limits = Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
 
-/// What the exporter does with a message.
+/// What the test's exporter does with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     Keep,
@@ -104,7 +104,7 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
     span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|it| it.value.to_string())
 }
 
-/// A call to AWS is a child of its RPC even if the RPC was answered earlier. The RPC's span ends with the answer.
+/// A call to AWS is a child of its RPC even if it follows the response. The RPC's span ends with the response.
 #[tokio::test(start_paused = true)]
 async fn rpc_span_joins_caller_trace_and_late_calls_join_rpc_span() {
     let setting = Setting::new(Does::Keep);
@@ -131,7 +131,7 @@ async fn rpc_span_joins_caller_trace_and_late_calls_join_rpc_span() {
     assert_eq!(counts, [2, 0, 0]);
 }
 
-/// A missing or invalid caller starts a new trace. Spans without a kind and spans of other crates are not exported.
+/// Without a valid caller, a new trace starts. Spans without a kind and spans of other crates are not exported.
 #[tokio::test(start_paused = true)]
 async fn rpc_without_valid_caller_starts_a_new_trace() {
     let setting = Setting::new(Does::Keep);

@@ -66,12 +66,12 @@ pub(super) async fn remove_rules(State(control): State<Arc<Control>>, RawQuery(q
         Some(name) if faults.remove_named(&name) == 0 => return Err(no_rule(&format!("named {name:?}"))),
         Some(_) => {}
     }
-    done()
+    Ok(done())
 }
 
 pub(super) async fn remove_rule(State(control): State<Arc<Control>>, Path(id): Path<String>) -> Answer {
     let number = id.parse().map_err(|_| refuse(format!("{id:?} is not the number of a rule")))?;
-    if control.engine.faults().remove(number) { done() } else { Err(no_rule(&id)) }
+    if control.engine.faults().remove(number) { Ok(done()) } else { Err(no_rule(&id)) }
 }
 
 fn no_rule(which: &str) -> Response<Body> {

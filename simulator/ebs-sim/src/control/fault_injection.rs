@@ -53,17 +53,17 @@ pub(super) async fn set_consistency(State(control): State<Arc<Control>>, body: B
         return Err(refuse(format!("max_lag_ms: {max_lag_ms} exceeds {MAX_LAG_MS}, EC2's longest lag")));
     }
     control.engine.set_consistency(Consistency { max_lag: Duration::from_millis(max_lag_ms) });
-    done()
+    Ok(done())
 }
 
 pub(super) async fn release(State(control): State<Arc<Control>>, body: Body) -> Answer {
     let stuck: StuckAttachment = json_of(body, "{\"volume\": ID or \"*\", \"instance\": ID}").await?;
     stuck.release(&control.engine).map_err(refuse)?;
-    done()
+    Ok(done())
 }
 
 pub(super) async fn heal(State(control): State<Arc<Control>>, body: Body) -> Answer {
     let stuck: StuckAttachment = json_of(body, "{\"volume\": ID}").await?;
     control.engine.heal_device(&stuck.volume).map_err(refuse)?;
-    done()
+    Ok(done())
 }

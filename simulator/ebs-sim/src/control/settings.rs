@@ -45,7 +45,7 @@ pub(super) async fn set_limits(State(control): State<Arc<Control>>, body: Body) 
     let limits = given(json_of(body, "JSON").await?).map_err(refuse)?;
     tracing::info!(?limits, "limits changed");
     control.engine.set_limits(limits);
-    done()
+    Ok(done())
 }
 
 pub(super) async fn timing(State(control): State<Arc<Control>>) -> Response<Body> {
@@ -57,7 +57,7 @@ pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) 
     times.check().map_err(refuse)?;
     control.engine.replace_timing(times);
     tracing::info!(?times, "times changed");
-    done()
+    Ok(done())
 }
 
 pub(super) async fn advance(State(control): State<Arc<Control>>, body: Body) -> Answer {

@@ -1,4 +1,4 @@
-//! `docs/options.md` has all environment variables that the process reads.
+//! Checks that `docs/options.md` lists all environment variables that the process reads.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the code before the tests of a file, without comment lines.
+/// Returns a file's code up to its test module, without comment lines.
 fn code_of(text: &str) -> String {
     let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -42,7 +42,7 @@ fn product_files() -> Vec<PathBuf> {
     files
 }
 
-/// Returns the string literals of the product code that look like names of variables.
+/// Returns the string literals in the code that look like names of variables.
 fn names_in(text: &str) -> BTreeSet<String> {
     const BEGINNINGS: [&str; 13] = [
         "AWS_",

@@ -1,4 +1,4 @@
-//! Checks the effect of each flag in each mode by trying it, so that no flag is accepted and then silently ignored.
+//! Tries each flag in each mode, to check that no flag is accepted and then silently ignored.
 
 use clap::Arg;
 
@@ -33,7 +33,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("csi-mount-point-prefix", "/var/lib/kubelet/plugins"),
 ];
 
-/// The effect of a flag in a mode.
+/// What happens with a flag in a mode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The flag changes the behaviour of the process.
@@ -44,7 +44,7 @@ pub(super) enum Fate {
     Refused(String),
 }
 
-/// Everything that a command line determines.
+/// Everything that a command line determines: flags with an effect change it.
 #[derive(PartialEq)]
 struct Outcome {
     log: String,

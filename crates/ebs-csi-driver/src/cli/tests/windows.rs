@@ -25,8 +25,8 @@ fn windows_rejects_controller_modes() {
     }
 }
 
-/// On Windows the node service stores no records. The log warns that flags for Linux file systems and sockets have no
-/// effect.
+/// On Windows the node service needs no state directory. The log warns that flags for Linux file systems and sockets
+/// have no effect.
 #[test]
 fn windows_needs_no_state_dir_and_ignores_linux_flags() {
     let Job::Serve(settings) = on_windows("node --windows-host-process --endpoint=tcp://127.0.0.1:1").unwrap() else {

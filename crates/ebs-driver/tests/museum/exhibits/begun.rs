@@ -1,4 +1,4 @@
-//! Incomplete superblocks, either of an mkfs that was stopped and left no record of this driver, or remains of an
+//! Incomplete superblocks: they remain either from an interrupted mkfs of which the driver has no record, or from an
 //! earlier file system.
 
 use crate::exhibit::Place::At;

@@ -1,4 +1,4 @@
-//! Members of larger structures: partition tables, volume managers, RAID, encryption, swap, caches, clusters.
+//! Parts of larger structures: partition tables, volume managers, RAID, encryption, swap, caches, clusters.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::{Run, Write, Zero};
@@ -8,7 +8,7 @@ use crate::headers::{backup_gpt, first_gpt, lvm, mbr, raid_0_90, raid_1, written
 
 const SIZE: u64 = 600 * MIB;
 
-/// Returns an exhibit on a disk of 600 MiB that one step makes.
+/// Returns an exhibit that one step creates on a disk of 600 MiB.
 fn of_size(name: &'static str, made: Step, told: &[&str]) -> Exhibit {
     Exhibit::new(name, SIZE, vec![made], told)
 }

@@ -1,17 +1,17 @@
-//! File systems whose beginning was overwritten with zeros, as by `dd` or a tool that was stopped.
+//! File systems whose beginning was overwritten with zeros, for example by `dd` or by a wipe that was interrupted.
 
 use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::{GrowXfs, Run, Zero};
 use crate::exhibit::{Exhibit, GIB, MIB};
 
-/// Larger than the area at each end of the disk that the proof reads completely.
+/// The number of wiped bytes: more than the proof reads completely at each end of the disk.
 const WIPED: u64 = 32 * MIB;
 
 fn ext_of(name: &'static str, bytes: u64, args: &'static [&'static str], offset: u64) -> Exhibit {
     Exhibit::seen_between(name, bytes, vec![Run("mke2fs", args), Zero(At(0), WIPED)], WIPED..offset + 4096)
 }
 
-/// Returns exhibits with ext2, ext3 and ext4, of which the proof finds the first remaining copy of the superblock.
+/// Returns exhibits with ext2, ext3 and ext4, in which the proof finds the first remaining copy of the superblock.
 pub(crate) fn ext() -> Vec<Exhibit> {
     let wiped_1_mib = vec![Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]), Zero(At(0), MIB)];
     vec![
@@ -64,7 +64,7 @@ fn grown(name: &'static str, from: u64, args: &'static [&'static str], to: u64, 
     Exhibit::seen_at(name, from, made, offset).asked("xfs")
 }
 
-/// Returns exhibits with xfs, of which the proof finds the header of an allocation group.
+/// Returns exhibits with xfs, in which the proof finds the header of an allocation group.
 pub(crate) fn xfs() -> Vec<Exhibit> {
     let quarters = &["-q", "-K"];
     vec![

@@ -43,7 +43,7 @@ fn pod_finds_api_server_by_environment_and_service_account() {
     }
 }
 
-/// Without a mount point, a missing token is an error.
+/// If the account has no token at its usual path and no mount point is set, the driver reports an error.
 #[test]
 fn windows_host_process_reads_account_below_mount_point() {
     let dir = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ async fn call_to_hanging_server_fails_with_timeout() {
     assert!(failure.to_string().contains("did not start its response within 30s"), "{failure}");
 }
 
-/// While the file is missing, calls use the last token.
+/// While the token file is missing, calls use the last token.
 #[test]
 fn token_is_read_again_for_each_call() {
     let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::{Pages, Readiness};
 
-/// The time limit for a wait. It is longer than two checks of the files on a busy machine.
+/// The time limit for a wait, longer than two checks of the files on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 struct Pair {
@@ -178,7 +178,7 @@ async fn new_certificate_is_served_and_invalid_one_ignored() {
     second.write(secret, "second");
     served.until_serves(&second).await;
     assert!(served.connect(&first, Client::default()).await.is_err(), "the first one is not served any more");
-    // The files have the key of another certificate, then invalid PEM, and then one file is missing.
+    // First the key belongs to another certificate, then a file has invalid PEM, and then one file is missing.
     let mixed = Pair { key_pem: first.key_pem.clone(), ..Pair::new() };
     mixed.write(secret, "mixed");
     served.until_current(&second, false).await;
