@@ -42,7 +42,7 @@ async fn attach_error_names_the_modification_that_blocks_it() {
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
     let error = assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
-    assert_mentions(&error, &["the modification to 9 GiB (started at", "MODIFYING"]);
+    assert_mentions(&error, &["the modification to 9 GiB , started at", "MODIFYING"]);
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 
@@ -69,7 +69,7 @@ async fn detach_from_an_instance_hung_in_shutdown_is_in_progress() {
     fixture.attach(&volume, &node).await.unwrap();
     terminate_within(&fixture, &node, 3600).await;
     let error = assert_error(fixture.detach(&volume, &node).await, CloudErrorKind::InProgress);
-    assert_mentions(&error, &["ends with the instance", "IncorrectInstanceState"]);
+    assert_mentions(&error, &["until the instance is terminated", "IncorrectInstanceState"]);
 }
 
 #[tokio::test(start_paused = true)]

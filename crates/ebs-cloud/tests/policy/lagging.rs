@@ -23,10 +23,11 @@ fn keep_history(fixture: &Fixture) {
 /// A read reports an object as missing at once if this process deleted it or does not know it.
 #[tokio::test(start_paused = true)]
 async fn new_object_is_found_although_describes_are_stale() {
-    let (fixture, volume) = Fixture::with_volume().await;
+    let fixture = Fixture::new().await;
     let source = fixture.volume("pvc-source").await;
     let snapshot = fixture.snapshot(&snapshot_spec("snap-a", &source.id)).await;
     let snapshot = snapshot.unwrap();
+    let volume = fixture.volume("pvc-1").await.id;
     let began = Instant::now();
     fixture.ec2.override_volumes(move |volumes| volumes.retain(|_| began.elapsed().as_secs() >= 12));
     fixture.ec2.override_snapshots(move |snapshots| snapshots.retain(|_| began.elapsed().as_secs() >= 12));

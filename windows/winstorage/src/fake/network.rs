@@ -155,13 +155,13 @@ impl IscsiHost for FakeHost {
     }
 
     fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError> {
-        self.step("portal", &address.to_string(), |state| {
+        self.step("portal", address.to_string(), |state| {
             Ok(state.iscsi.known.iter().find(|known| *known == address).map(shown))
         })
     }
 
     fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError> {
-        self.step("add_portal", &address.to_string(), |state| {
+        self.step("add_portal", address.to_string(), |state| {
             if state.iscsi.existing(address).is_none() {
                 return Err(Answer::Method(NOT_FOUND));
             }
@@ -171,14 +171,14 @@ impl IscsiHost for FakeHost {
     }
 
     fn remove_portal(&self, portal: &Portal) -> Result<(), HostError> {
-        self.step("remove_portal", &portal.address.to_string(), |state| {
+        self.step("remove_portal", portal.address.to_string(), |state| {
             state.iscsi.known.retain(|known| *known != portal.address);
             Ok(())
         })
     }
 
     fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError> {
-        self.step("targets", &portal.address.to_string(), |state| {
+        self.step("targets", portal.address.to_string(), |state| {
             let offered = state.iscsi.existing(&portal.address).into_iter().flat_map(|portal| &portal.targets);
             Ok(offered
                 .map(|target| Target {
