@@ -157,7 +157,7 @@ fn bound_raw_device_of_the_reference_driver_is_taken_over() {
 fn node_local_volume_of_the_reference_driver_is_taken_over() {
     with_node_of(SIZE, async |node| {
         let (local, xfs) = (as_local(node), mount("xfs", &[]));
-        let reference = Reference { node: node, fs_type: "xfs" };
+        let reference = Reference { node, fs_type: "xfs" };
         reference.format();
         reference.stage();
         reference.publish("first", "");
