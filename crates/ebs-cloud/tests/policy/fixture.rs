@@ -137,7 +137,7 @@ impl Fixture {
 
     pub(crate) async fn abandon_expand(&self, volume: &VolumeId, size: Gib) {
         let grow = async |waiters: &Waiters| expand(&self.cloud, volume, size, waiters).await.map(drop);
-        self.supersede(Action::ModifyVolume, grow).await;
+        Box::pin(self.supersede(Action::ModifyVolume, grow)).await;
     }
 
     /// Expands the volume for the resizer and returns its size.
@@ -357,7 +357,7 @@ pub(crate) async fn expand(
 
 #[track_caller]
 pub(crate) fn assert_error<T: Debug>(outcome: Result<T, CloudError>, kind: CloudErrorKind) -> CloudError {
-    let error = outcome.unwrap_err();
+    let error = outcome.expect_err("the call fails");
     assert_eq!(error.kind, kind, "{error:?}");
     error
 }
