@@ -153,7 +153,7 @@ async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<Volu
         let mut restored = world.on_node(done(world.client().create_volume(request)).await?, &ext4).await?;
         done(restored.bring_up()).await.map(|()| restored)
     };
-    let restored = steps.step("restore it into a volume of 6 GiB; attach, stage, publish", restore).await?;
+    let restored = Box::pin(steps.step("restore it into a volume of 6 GiB; attach, stage, publish", restore)).await?;
     let compare = async {
         let file = restored.target.join("data");
         let found = blocking(move || content::hash_file(&file)).await?;
@@ -168,7 +168,7 @@ async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<Volu
 async fn grow(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<()> {
     let xfs = Access::Mount("xfs".to_owned());
     let up = bring_up(world, "demo-xfs", 2, &xfs);
-    let mut volume = steps.step("create an xfs volume of 2 GiB; attach, stage, publish", up).await?;
+    let mut volume = Box::pin(steps.step("create an xfs volume of 2 GiB; attach, stage, publish", up)).await?;
     let expand = async {
         let file = volume.target.join("stream");
         let writer = Writer::start(file.clone());
@@ -189,7 +189,7 @@ async fn grow(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> 
 
 async fn raw_block(world: &mut World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<()> {
     let up = bring_up(world, "demo-block", 1, &Access::Block);
-    let mut volume = steps.step("create a raw block volume of 1 GiB; attach, publish", up).await?;
+    let mut volume = Box::pin(steps.step("create a raw block volume of 1 GiB; attach, publish", up)).await?;
     let target = volume.target.clone();
     let written = blocking(move || content::write_device(&target, 2, BLOCK_BYTES));
     let written = steps.step("write 32 MiB to the device", written).await?;
