@@ -13,8 +13,8 @@ pub struct ClusterNodeDevice {
     pub said_at: Option<SystemTime>,
 }
 
-/// Calls SageMaker's actions on volumes of cluster nodes. If SageMaker's error contains an EC2 error, the class is that
-/// of the EC2 error. The first call gets the account from STS, once per process.
+/// Calls SageMaker's actions on volumes of cluster nodes. If SageMaker's error contains an EC2 error, the EC2 error
+/// determines the class. The first call gets the account from STS, once per process.
 pub trait ClusterNodes {
     /// Calls AttachClusterNodeVolume. Returns the device name that SageMaker chose. EC2 then lists an attachment whose
     /// [`crate::Attachment::cluster_node`] is the node's instance, `attaching` at first.

@@ -21,7 +21,7 @@ const UNCORRECTED: i32 = 4;
 pub enum CheckError {
     /// e2fsck found errors whose repair requires a person's decision.
     #[error(
-        "the file system has errors that need a manual repair; run e2fsck by hand; the automatic check printed: {0}"
+        "the file system has errors that need a manual repair; run e2fsck by hand (the automatic check printed: {0})"
     )]
     Uncorrected(String),
     #[error("check the file system")]

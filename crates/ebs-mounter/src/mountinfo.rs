@@ -89,7 +89,7 @@ impl MountTable {
         stack
     }
 
-    /// Returns the mount that contains a path, following all mounts above it, or `None` if the table has none.
+    /// Returns the mount that contains a path, following all mounts above it, or `None` if no mount contains it.
     pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
         let listed: HashSet<u64> = self.0.iter().map(|entry| entry.id).collect();
         let mut at: Option<&MountEntry> = None;

@@ -1,4 +1,4 @@
-//! A mount namespace with copies of mounts, like that of a container that mounts the host's root without propagation:
+//! A mount namespace with copies of mounts, like the namespace of a container that mounts the host's root without propagation:
 //! after an unmount on the host, the copy stays mounted.
 
 use std::fs::File;

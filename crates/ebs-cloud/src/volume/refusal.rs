@@ -98,7 +98,8 @@ pub(super) fn has_vanished(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volum
 
 pub(super) fn was_broken(op: &OpContext<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
-    let message = format!("{op}: {} went into state error{hint}; the driver deleted the volume; try again", volume.id);
+    let message =
+        format!("{op}: {} went into state error{hint}, so the driver deleted the volume; try again", volume.id);
     CloudErrorKind::FailedPrecondition.error(message)
 }
 

@@ -91,7 +91,7 @@ fn error_for_a_misplaced_flag_names_the_modes_that_accept_it() {
 }
 
 #[test]
-fn defaults_equal_those_of_the_reference_except_batching() {
+fn defaults_equal_the_reference_except_for_batching() {
     let flags = read("all").unwrap();
     assert_eq!(flags.common.endpoint, "unix://tmp/csi.sock");
     assert_eq!(flags.common.endpoint_mode, "0600");

@@ -268,7 +268,7 @@ fn of_refused(refused: &NodeRefusal) -> Meaning {
 
 /// The advice protects data first. Its last part is for readers who are sure that the volume holds no data.
 const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot first, then copy from the raw block volume; if \
-                         the volume never held data, delete the claim, or wipe the device with blkdiscard --zeroout on the node (not with wipefs alone)";
+                         the volume never held data, delete the claim. You can also wipe the device with blkdiscard --zeroout on the node (not with wipefs alone)";
 
 fn next_step(cause: &Cause) -> Option<String> {
     match cause {

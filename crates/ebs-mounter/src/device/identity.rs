@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_sysfs_attribute_is_none_but_failed_read_is_an_error() {
+    fn missing_sysfs_attribute_is_empty_but_failed_read_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("serial");
         assert_eq!(attribute(&place).unwrap(), None);

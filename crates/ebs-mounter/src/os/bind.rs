@@ -53,7 +53,7 @@ pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
 }
 
 fn clear(place: &Path) -> io::Result<()> {
-    // One path may have several mounts. Once it has none, unmounting it fails.
+    // One path may have several mounts. When no mount is left, unmounting it fails.
     while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
     if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }

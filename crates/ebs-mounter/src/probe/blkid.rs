@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn blkid_exit_code_with_unexpected_output_is_no_result() {
+    fn blkid_exit_code_with_unexpected_output_is_rejected() {
         let of = |kind: Option<&str>, table: Option<&str>| {
             Some(Opinion { kind: kind.map(str::to_owned), table: table.map(str::to_owned) })
         };

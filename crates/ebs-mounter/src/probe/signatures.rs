@@ -130,7 +130,7 @@ mod tests {
     use super::super::tests::Written;
     use super::*;
 
-    /// A size that is no multiple of the units to which RAID positions are rounded, and large enough for each position.
+    /// A size that is not a multiple of the units to which RAID positions are rounded, and large enough for each position.
     const SIZE: u64 = (300 << 30) + 12_800;
 
     #[test]
