@@ -33,7 +33,7 @@ pub(super) async fn await_modified<E: Ec2>(on: &PairOperation<'_, E>, refusal: E
 fn description(modification: Option<&Modification>) -> String {
     let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
     let started = modification.and_then(|m| m.started).map(humantime::format_rfc3339_seconds);
-    let since = started.map(|at| format!(", started at {at}")).unwrap_or_default();
+    let since = started.map(|at| format!(" (started at {at})")).unwrap_or_default();
     format!(
         "EC2 does not attach a volume in modification state \"modifying\"; wait until the modification{target}{since} \
          is in state \"optimizing\""

@@ -42,7 +42,7 @@ async fn attach_error_names_the_modification_that_blocks_it() {
     let volume = modifying(&fixture, 3600).await;
     let [node, _] = fixture.nodes().await;
     let error = assert_error(fixture.attach(&volume, &node).await, CloudErrorKind::InProgress);
-    assert_mentions(&error, &["the modification to 9 GiB , started at", "MODIFYING"]);
+    assert_mentions(&error, &["the modification to 9 GiB (started at", "MODIFYING"]);
     assert!(fixture.count(Action::AttachVolume) <= 2);
 }
 
