@@ -19,7 +19,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use by_verbosity::ByVerbosity;
 pub use flags::{BadLogFlags, LogFlags, LogSettings};
-pub use layer::{Careless, Lines};
+pub use layer::{Lines, VerboseCrates};
 pub use quote::escaped_json;
 pub use vmodule::{BadModuleLevel, ModuleLevels};
 
@@ -54,7 +54,7 @@ impl Shape {
 /// Other code logs only errors and warnings. If standard error is closed, lines are silently lost.
 pub fn init(settings: &LogSettings, is_ours: fn(&str) -> bool) -> Result<(), TryInitError> {
     let wanted = ByVerbosity::new(settings.verbosity, settings.modules.clone(), is_ours);
-    let lines = Lines::new(settings.format, std::io::stderr, Careless::NOBODY).with_filter(wanted);
+    let lines = Lines::new(settings.format, std::io::stderr, VerboseCrates::NONE).with_filter(wanted);
     tracing_subscriber::registry().with(lines).try_init()
 }
 

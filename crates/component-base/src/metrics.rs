@@ -16,7 +16,7 @@ pub enum Kind {
     Counter,
     /// A gauge, which is a current value.
     Gauge,
-    /// A histogram with these upper bounds, in the metric's unit. If there are none here, each sample has its own.
+    /// A histogram with these upper bounds, in the metric's unit. If the list is empty, each sample has its own bounds.
     Histogram(&'static [f64]),
 }
 

@@ -1,9 +1,7 @@
 //! A whole disk and its partitions, from sysfs.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
@@ -51,20 +49,5 @@ impl DiskIdentity {
         let disk = disk_directory(config, number).ok().flatten();
         let read = |name: &str| std::fs::read_to_string(disk.as_ref()?.join(name)).ok();
         Self { diskseq: read("diskseq"), serial: read("device/serial") }
-    }
-}
-
-/// The disks whose last flush failed.
-#[derive(Debug, Default)]
-pub(crate) struct FailedFlushes(Mutex<BTreeMap<DeviceNumber, DiskIdentity>>);
-
-impl FailedFlushes {
-    /// Forgets a disk that no longer exists, because the kernel may reuse its number for another one.
-    pub(crate) fn forget(&self, number: DeviceNumber) {
-        self.disks().remove(&number);
-    }
-
-    pub(crate) fn disks(&self) -> MutexGuard<'_, BTreeMap<DeviceNumber, DiskIdentity>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

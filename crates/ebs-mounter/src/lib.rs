@@ -29,6 +29,7 @@ cfg_if::cfg_if! {
         mod device_number;
         mod disk;
         mod disk_parts;
+        mod failed_flushes;
         mod format;
         #[cfg(test)]
         mod fuzz;

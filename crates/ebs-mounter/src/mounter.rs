@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebs_ec2::VolumeId;
 
 use crate::config::MounterConfig;
-use crate::disk_parts::FailedFlushes;
+use crate::failed_flushes::FailedFlushes;
 use crate::path::NodePath;
 use crate::register::{Attacher, Register, RegisteredVolume};
 use crate::tools::Tools;

@@ -1,6 +1,6 @@
 //! Writes log lines to standard error in klog's format, and filters them.
 
-use component_base::logs::{ByVerbosity, Careless, Lines, LogSettings};
+use component_base::logs::{ByVerbosity, Lines, LogSettings, VerboseCrates};
 use tracing::{Dispatch, Level, Metadata};
 use tracing_subscriber::filter::{FilterExt, ParseError, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
@@ -12,8 +12,8 @@ use crate::ours::is_ours;
 use crate::traces::{self, Traces};
 
 /// The AWS SDK's warnings contain whole replies of STS, so log only their fixed message and the provider.
-const CARELESS: Careless =
-    Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
+const VERBOSE_CRATES: VerboseCrates =
+    VerboseCrates { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
 /// The settings of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ where
     let LogSettings { format, verbosity, modules } = config.settings.clone();
     let wanted = wanted(ByVerbosity::new(verbosity, modules, is_ours), directives)
         .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
-    let lines = Lines::new(format, writer, CARELESS).with_filter(wanted);
+    let lines = Lines::new(format, writer, VERBOSE_CRATES).with_filter(wanted);
     let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use component_base::logs::{ByVerbosity, Careless, Lines, LogFormat, Shape, escaped_json, utc};
+use component_base::logs::{ByVerbosity, Lines, LogFormat, Shape, VerboseCrates, escaped_json, utc};
 use tracing::Metadata;
 use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
@@ -21,7 +21,7 @@ pub(crate) fn init(flags: &FileLogFlags, program: &str, is_ours: fn(&str) -> boo
     let output = Output::open(flags, program)?;
     let wanted = ByVerbosity::new(flags.v, flags.vmodule.clone(), is_ours).without_others();
     let shape = Shape { header: !flags.skip_headers, directory: flags.add_dir_header, ..Shape::PRINTED };
-    let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape).with_filter(wanted);
+    let lines = Lines::new(LogFormat::Text, output.clone(), VerboseCrates::NONE).shaped(shape).with_filter(wanted);
     tracing_subscriber::registry().with(lines).try_init().map_err(std::io::Error::other)?;
     Ok(output)
 }
@@ -222,7 +222,7 @@ mod tests {
 
     fn logged(flags: &FileLogFlags, limit: u64, shape: Shape, log: impl FnOnce(&Output)) -> Vec<String> {
         let output = open(flags, limit);
-        let lines = Lines::new(LogFormat::Text, output.clone(), Careless::NOBODY).shaped(shape);
+        let lines = Lines::new(LogFormat::Text, output.clone(), VerboseCrates::NONE).shaped(shape);
         let wanted = ByVerbosity::new(2, ModuleLevels::default(), |_| true);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.with_filter(wanted)), || {
             log(&output);

@@ -18,15 +18,15 @@ use super::{LogFormat, Shape, chain};
 
 /// Crates that log too much: their events are reduced to the message and these fields.
 #[derive(Debug, Clone, Copy)]
-pub struct Careless {
+pub struct VerboseCrates {
     /// Recognises such a crate by the target of an event or span.
     pub is: fn(&str) -> bool,
     pub fields: &'static [&'static str],
 }
 
-impl Careless {
+impl VerboseCrates {
     /// Reduces no crate's events.
-    pub const NOBODY: Self = Self { is: |_| false, fields: &[] };
+    pub const NONE: Self = Self { is: |_| false, fields: &[] };
 }
 
 /// Writes a line for each event, which includes the fields of its spans, outermost first.
@@ -35,13 +35,13 @@ pub struct Lines<W> {
     format: LogFormat,
     shape: Shape,
     writer: W,
-    careless: Careless,
+    verbose_crates: VerboseCrates,
 }
 
 impl<W> Lines<W> {
     /// Creates a layer that writes lines to `writer`, each in a single write.
-    pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
-        Self { format, shape: Shape::QUOTED, writer, careless }
+    pub fn new(format: LogFormat, writer: W, verbose_crates: VerboseCrates) -> Self {
+        Self { format, shape: Shape::QUOTED, writer, verbose_crates }
     }
 
     /// Sets the shape of the lines.
@@ -57,7 +57,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id).filter(|span| !(self.careless.is)(span.metadata().target())) {
+        if let Some(span) = context.span(id).filter(|span| !(self.verbose_crates.is)(span.metadata().target())) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
             span.extensions_mut().insert(fields);
@@ -81,8 +81,8 @@ where
         }
         let mut own = Fields::default();
         event.record(&mut own);
-        if (self.careless.is)(event.metadata().target()) {
-            own.keep(self.careless.fields);
+        if (self.verbose_crates.is)(event.metadata().target()) {
+            own.keep(self.verbose_crates.fields);
         }
         fields.extend(&own);
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };

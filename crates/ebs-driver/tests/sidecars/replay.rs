@@ -25,7 +25,7 @@ use crate::messages;
 use crate::recording::{End, Line, Recording};
 
 /// An instance ID that EC2 does not know.
-const NOBODY: &str = "i-0123456789abcdef0";
+const UNKNOWN_INSTANCE: &str = "i-0123456789abcdef0";
 /// How long a sidecar takes to restart, and how long it first pauses after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many times a sidecar repeats a request before the test counts it as failed.
@@ -198,7 +198,7 @@ impl<'a> Stage<'a> {
             text = text.replace(placeholder, name);
         }
         for unknown in ["{instance 1}", "{instance 2}"] {
-            text = text.replace(unknown, NOBODY);
+            text = text.replace(unknown, UNKNOWN_INSTANCE);
         }
         assert!(!text.contains("{volume ") && !text.contains("{snapshot "), "{}: what is {text}", self.what());
         serde_json::from_str(&text).expect("still JSON")

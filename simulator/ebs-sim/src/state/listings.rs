@@ -47,7 +47,7 @@ impl<'a> Query<'a> {
         self.check_pages(kind.set_name())
     }
 
-    /// Makes the checks of [`Self::check`], except that of the ids. `set` is EC2's name for the list of ids.
+    /// Checks a list like [`Self::check`], but not its ids. `set` is EC2's name for the list of ids.
     pub(super) fn check_pages(&self, set: &str) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.page.max_results.is_some_and(|n| n != 0) {
             let message = format!("The parameter {set} cannot be used with the parameter maxResults");
