@@ -52,6 +52,7 @@ pub struct NodeOptions {
 /// The CSI node service. Clones share all state.
 pub type NodeService = CsiNode<LinuxNode>;
 
+/// The node service of a Linux instance.
 pub struct LinuxNode {
     options: NodeOptions,
     mounter: Mounter,

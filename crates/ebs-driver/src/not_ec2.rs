@@ -14,6 +14,7 @@ use crate::status::{Meaning, status};
 /// The maximum length of the machine's name within the node ID. The kubelet accepts IDs of up to 256 bytes.
 const LONGEST_NAME: usize = 200;
 
+/// The node service of a machine that is not an EC2 instance.
 #[derive(Debug)]
 pub struct NotEc2 {
     name: String,

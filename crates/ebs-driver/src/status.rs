@@ -61,6 +61,7 @@ meanings! {
     Internal => Internal,
 }
 
+/// An error that has a gRPC status.
 pub trait IntoStatus: Error {
     /// Returns the meaning, which depends on the type of the error and never on its text.
     fn meaning(&self) -> Meaning;

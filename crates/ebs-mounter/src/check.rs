@@ -17,6 +17,7 @@ const CORRECTED: i32 = 1;
 const CORRECTED_REBOOT: i32 = 2;
 const UNCORRECTED: i32 = 4;
 
+/// Why a file system must not be mounted or resized.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// e2fsck found errors whose repair requires a person's decision.

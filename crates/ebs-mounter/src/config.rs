@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The paths on this node and the timeouts.
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
     /// Keeps format records, the register and mke2fs.conf across restarts: the directory of the CSI socket.
@@ -24,6 +25,7 @@ pub struct MounterConfig {
 }
 
 impl MounterConfig {
+    /// Returns a configuration for real hardware.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             state_dir: state_dir.into(),

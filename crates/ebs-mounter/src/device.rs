@@ -75,6 +75,7 @@ impl Drop for Held {
 }
 
 impl Device {
+    /// Returns the volume of the device.
     pub fn volume(&self) -> &VolumeId {
         &self.volume
     }
@@ -89,6 +90,7 @@ impl Device {
         self.number
     }
 
+    /// Returns true if the device is a partition of the volume.
     pub fn is_partition(&self) -> bool {
         self.number != self.disk
     }
@@ -103,12 +105,14 @@ impl Device {
         bounded::reading("reading the size of", &self.path, move || os::block_size(&file).map(Bytes)).await
     }
 
+    /// Returns true if the disk itself rejects writes.
     pub async fn is_read_only(&self) -> io::Result<bool> {
         let file = Arc::clone(self.file());
         bounded::reading("checking write access to", &self.path, move || os::is_block_read_only(&file)).await
     }
 }
 
+/// Why no device is available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     #[error("find volume {volume}: no disk of this machine has its serial number; {looked}")]

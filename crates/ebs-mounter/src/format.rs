@@ -47,6 +47,7 @@ pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
     write_synced(&path, MKE2FS_CONF.as_bytes())
 }
 
+/// The file system to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSpec {
     pub fs_type: FsType,
@@ -99,6 +100,7 @@ impl FormatSpec {
     }
 }
 
+/// Why no file system was made.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     #[error("the device changed before it was formatted")]

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeWord(String);
 
+/// A text that is not a number for mkfs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} contains characters other than letters and digits")]
 pub struct SizeWordError(String);
@@ -17,6 +18,7 @@ impl SizeWord {
         Ok((!text.is_empty()).then(|| Self(text.to_owned())))
     }
 
+    /// Returns the text as the user gave it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

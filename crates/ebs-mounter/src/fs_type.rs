@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+/// A file system that this driver formats, mounts and grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsType {
     /// The second extended file system of old volumes. The kernel's ext4 driver mounts it.
@@ -28,6 +29,7 @@ impl FsType {
         }
     }
 
+    /// Returns the name that mount(8) and `fsType` use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ext2 => "ext2",

@@ -56,6 +56,7 @@ impl Headroom {
         Self { has_clusters, ..Self::new(superblock.bytes(), device, &superblock.reach(device)) }
     }
 
+    /// Returns the bytes of the device that the file system does not use.
     #[must_use]
     pub fn unused(&self) -> u64 {
         self.device.saturating_sub(self.size)
@@ -68,6 +69,7 @@ impl Headroom {
     }
 }
 
+/// Why a file system has not grown.
 #[derive(Debug, thiserror::Error)]
 pub enum GrowError {
     #[error("read the sizes of {device} and its file system")]

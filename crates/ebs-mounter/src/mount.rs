@@ -21,6 +21,7 @@ use crate::os::{self, OptionsCheck};
 use crate::path::NodePath;
 use crate::probe::{Contents, ProbeError, probe_again};
 
+/// Why a mount failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     #[error("the device changed before it was mounted")]

@@ -12,6 +12,7 @@ use crate::options::split_words;
 /// The table of the calling thread. `/proc/self` would give the table of the first thread of the process.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
+/// A mount table that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MountTableError {
     #[error("read the mount table")]
@@ -112,10 +113,12 @@ impl MountTable {
         at
     }
 
+    /// Returns the number of stacked mounts at a path.
     pub fn depth(&self, target: &Path) -> usize {
         self.0.iter().filter(|entry| entry.target == target).count()
     }
 
+    /// Returns every mount of a device's file system.
     pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = &MountEntry> {
         self.0.iter().filter(move |entry| entry.device == device)
     }

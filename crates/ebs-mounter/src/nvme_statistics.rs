@@ -69,6 +69,7 @@ pub struct NvmeStatistics {
     pub write_latency: Vec<LatencyBin>,
 }
 
+/// A log page that does not belong to an EBS volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsPageError {
     #[error("the log page belongs to an instance-store disk, not to an EBS volume")]

@@ -38,6 +38,7 @@ impl Attribute {
         })
     }
 
+    /// Returns the attribute as a mount flag.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadOnly => "ro",
@@ -71,6 +72,7 @@ impl Attribute {
     }
 }
 
+/// Invalid mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     #[error("mount flag {0:?} has an unclosed quote")]
@@ -83,6 +85,7 @@ pub enum OptionsError {
     Character(String),
 }
 
+/// Parsed mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountOptions {
     attributes: BTreeSet<Attribute>,
@@ -105,6 +108,7 @@ impl MountOptions {
         Ok(options)
     }
 
+    /// Returns the options that mount(2) takes as flag bits.
     pub fn attributes(&self) -> &BTreeSet<Attribute> {
         &self.attributes
     }
@@ -132,6 +136,7 @@ impl MountOptions {
         self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
     }
 
+    /// Makes the mount read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.attributes.insert(Attribute::ReadOnly);

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+/// The number of a partition, 1 to 128.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(u8);
 
+/// A text that is not a valid partition number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {0:?} is not a number from 1 to 128 (0 means the whole disk)")]
 pub struct PartitionError(String);
@@ -20,6 +22,7 @@ impl Partition {
         }
     }
 
+    /// Returns the number of the partition, 1 to 128.
     pub fn number(self) -> u8 {
         self.0
     }

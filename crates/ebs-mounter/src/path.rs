@@ -16,6 +16,7 @@ const DEAD_MOUNT_ERRORS: [rustix::io::Errno; 8] = {
     [Errno::NOTCONN, Errno::STALE, Errno::IO, Errno::ACCESS, Errno::HOSTDOWN, Errno::AGAIN, Errno::NODEV, Errno::NXIO]
 };
 
+/// A text that is not an acceptable path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path {path:?} {rule}")]
 pub struct PathError {

@@ -42,6 +42,7 @@ pub use xfs::XfsSuperblock;
 /// limit of NodeStageVolume. A cold HDD volume completes ten reads a second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
+/// The superblock of a file system that this driver mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Superblock {
     Ext(ExtSuperblock),
@@ -64,6 +65,7 @@ impl Superblock {
         }
     }
 
+    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Ext(ext) => ext.bytes(),
@@ -108,6 +110,7 @@ impl fmt::Display for Contents {
     }
 }
 
+/// Why the contents of a device are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A read failed, so the device is unreadable, not blank.

@@ -52,6 +52,7 @@ impl Program {
     }
 }
 
+/// Why a program gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]

@@ -9,6 +9,7 @@ use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
+/// The result of statfs(2): blocks of `block_size` bytes, and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub block_size: u64,

@@ -13,6 +13,7 @@ use crate::config::MounterConfig;
 use crate::device_number::DeviceNumber;
 use crate::os;
 
+/// The identity of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     Volume(VolumeId),
@@ -32,6 +33,7 @@ impl fmt::Display for Identity {
     }
 }
 
+/// Why a disk could not be identified.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     #[error("it is not a block device")]

@@ -28,6 +28,7 @@ const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3
 /// The suffix that the kernel appends to the root of a bind whose file was deleted.
 const DELETED: &[u8] = b"//deleted";
 
+/// A device node of a disk that is bound to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
@@ -35,6 +36,7 @@ pub struct RawBind {
     pub is_former: bool,
 }
 
+/// The mounts and raw binds of a disk and its partitions in this mount table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DiskMounts {
     pub mounts: Vec<MountEntry>,

@@ -65,6 +65,7 @@ pub struct FormatPermit {
 }
 
 impl FormatPermit {
+    /// Permits the format of a device that is proven blank.
     pub fn of_blank(_proof: &BlankProof) -> Self {
         Self { redo: false }
     }
@@ -132,6 +133,7 @@ impl FormatRecord {
     }
 }
 
+/// A failed operation on a format record.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} the record of a format in progress, {}", path.display())]
 pub struct RecordError {
@@ -144,6 +146,7 @@ pub struct RecordError {
 const LOOKED_FOR: &str = "look for";
 
 impl RecordError {
+    /// Returns true if it is unknown whether a record exists.
     pub fn is_unknown(&self) -> bool {
         self.step == LOOKED_FOR
     }

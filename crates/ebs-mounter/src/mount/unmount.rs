@@ -16,6 +16,7 @@ use super::thaw::thaw_before_last_unmount;
 const BUSY_TRIES: u32 = 6;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
+/// Why a mount remains.
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
     #[error("find the mounts at {path}")]

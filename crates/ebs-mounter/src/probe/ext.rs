@@ -74,10 +74,12 @@ impl ExtSuperblock {
             && self.incompat & INCOMPAT_JOURNAL_DEVICE == 0
     }
 
+    /// Returns the size of a file system block in bytes.
     pub fn block_size(&self) -> u64 {
         1024 << self.log_block_size.min(6)
     }
 
+    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(self.block_size())
     }
@@ -100,6 +102,7 @@ impl ExtSuperblock {
         self.journal_block?.checked_mul(self.block_size())
     }
 
+    /// Returns true if the superblock has recorded errors.
     pub fn has_error_state(&self) -> bool {
         self.state & STATE_ERRORS != 0
     }

@@ -5,6 +5,7 @@ use std::fmt;
 /// Minimum bytes of an XFS allocation group. mkfs.xfs and xfs_growfs leave a smaller rest of the device unused.
 const LEAST_XFS_GROUP: u64 = 16 << 20;
 
+/// Why a file system cannot become as large as its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrowthLimit {
     /// Without the feature 64bit there are at most 2^32 - 1 blocks.

@@ -31,6 +31,7 @@ impl XfsSuperblock {
             && matches!(self.version, 4 | 5)
     }
 
+    /// Returns the size of the file system in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_size))
     }
