@@ -194,7 +194,7 @@ fn device_mounted_in_another_namespace_is_not_published_raw() {
 fn raw_device_that_a_pod_holds_is_published_to_a_second_pod() {
     with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
-        let _held = crate::release::exclusively(node).unwrap();
+        let _held = crate::release::exclusively(node).await;
         let second =
             csi::NodePublishVolumeRequest { target_path: node.text("second"), ..node.publish_request(block()) };
         node.publish(second).await.unwrap();

@@ -260,7 +260,7 @@ fn held_disk_without_a_live_file_system_is_not_mounted() {
     with_staged_node(async |node| {
         node.unstage().await.unwrap();
         let before = node.disk.fingerprint().unwrap();
-        let holder = crate::release::exclusively(node).unwrap();
+        let holder = crate::release::exclusively(node).await;
         let process = format!("process {}", std::process::id());
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
         drop(holder);

@@ -62,16 +62,30 @@ fn idle_copy_of_the_staging_mount_is_removed_by_unstage() {
             if is_unmounted {
                 unmount(node.path("staging")).await;
             }
-            assert!(has_mounted(&holder, node) && exclusively(node).is_err(), "the copy holds the disk");
+            assert!(has_mounted(&holder, node) && try_exclusive_open(node).is_err(), "the copy holds the disk");
             node.unstage().await.unwrap();
             assert!(!has_mounted(&holder, node) && !node.path("staging").exists());
-            exclusively(node).expect("no process holds the disk");
+            exclusively(node).await;
         }
     });
 }
 
-pub(crate) fn exclusively(node: &Node) -> std::io::Result<std::fs::File> {
+fn try_exclusive_open(node: &Node) -> std::io::Result<std::fs::File> {
     std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path())
+}
+
+/// Opens the node's disk exclusively. A child that another test forks inherits the driver's own exclusive descriptor
+/// until it executes its program, so the disk can stay busy for a moment.
+pub(crate) async fn exclusively(node: &Node) -> std::fs::File {
+    let opened = async {
+        loop {
+            match try_exclusive_open(node) {
+                Ok(file) => return file,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), opened).await.expect("no process holds the disk")
 }
 
 /// Returns true when a process has the node's disk mounted in its namespace.
