@@ -40,7 +40,7 @@ pub enum CloudErrorKind {
     FailedPrecondition,
     /// The operation reached its deadline while EC2 was still working. The next attempt continues to wait.
     InProgress,
-    /// EC2 may or may not have carried out a mutation. The next attempt describes first.
+    /// EC2 may or may not have carried out a mutation. The next attempt describes the object before it changes it.
     OutcomeUnknown,
     /// No client waits for the operation any more, and it started no further mutation.
     Abandoned,

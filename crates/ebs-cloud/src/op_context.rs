@@ -38,7 +38,7 @@ impl<'a> OpContext<'a> {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Returns an error if no client waits any more. Call it only before mutations.
+    /// Returns an error if no client is waiting. Call it only before mutations.
     pub(crate) fn ensure_wanted(&self) -> Result<()> {
         if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
     }

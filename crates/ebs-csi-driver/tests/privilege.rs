@@ -161,7 +161,7 @@ fn node_completes_volume_lifecycles_under_the_seccomp_profile() {
         };
         let pod = NodePod::start(&world, &rights, here.as_deref()).await?;
         let lived = all_lives(&world, &pod).await;
-        let lived = lived.with_context(|| format!("the node's log ends:\n{}", pod.log_tail()));
+        let lived = lived.with_context(|| format!("last lines of the node's log:\n{}", pod.log_tail()));
         lived?;
         match (here, trace) {
             // The tracer does not forward SIGTERM to the node service, so signal the service itself.

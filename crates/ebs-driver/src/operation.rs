@@ -139,7 +139,7 @@ impl Operations {
 
     /// Runs `work` under `key`, or joins an operation with an equal `plan`. Waits at most `timeout` for the result.
     ///
-    /// If a different operation without callers holds the key, asks it to end, waits for its end, and then runs. No
+    /// If a different operation holds the key and no caller waits for it, asks it to end, waits for its end, and then runs. No
     /// call can join the operation that was asked to end.
     ///
     /// Polls the future of `work` to its end, even when the caller leaves. If this call joins work that is about to
@@ -246,7 +246,7 @@ impl Operations {
             let ended = ended.map(|result| result.map_err(Arc::new)).map_err(|panic| panic_text(panic.as_ref()));
             // Free the key before any caller receives the result, so that an immediate next call is not Busy.
             drop(release);
-            // The send fails if no caller waits any more.
+            // The send fails if no caller is waiting.
             drop(send.send(ended));
         };
         self.tasks.spawn(task.in_current_span());

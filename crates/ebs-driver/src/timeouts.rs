@@ -35,7 +35,7 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the driver gathers changes of one volume before it applies them.
 pub const MODIFICATION_WINDOW: Duration = Duration::from_secs(2);
-/// How long the driver keeps a closed window without callers, so that a client whose deadline is shorter than a window
+/// How long the driver keeps a closed window that no caller waits for, so that a client whose deadline is shorter than a window
 /// does not open a new one each time. It exceeds the pauses of sidecars, which grow to half an hour.
 pub const MODIFICATION_RETURN: Duration = Duration::from_secs(3600);
 

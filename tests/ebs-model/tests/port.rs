@@ -45,7 +45,7 @@ fn report(failure: &Failure) -> String {
 ///   for another reason, and even if a standby process returned the code.
 /// - The driver adopts, changes, attaches and deletes no foreign object. A request with a used name and other content
 ///   changes nothing.
-/// - When no caller waits any more, a driver begins no mutation. At most one ModifyVolume per volume is in flight.
+/// - When no caller is waiting, a driver begins no mutation. At most one ModifyVolume per volume is in flight.
 /// - A snapshot is ready only with its lock and fast restores. An expansion raises the IOPS by the ratio in the tags.
 /// - After the faults, every request ends within half an hour, with sidecars that disconnect after 10 or 15 s.
 /// - A success that a new leader reports is true, whatever the old leader has just changed.

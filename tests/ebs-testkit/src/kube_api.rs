@@ -236,7 +236,7 @@ impl KubeApi {
             }
         };
         let ready = tokio::time::timeout(READY_BOUND, ready).await.context("timed out").flatten();
-        ready.with_context(|| format!("kube-apiserver is not ready; its log ends:\n{}", server.log_tail(30)))
+        ready.with_context(|| format!("kube-apiserver is not ready; last lines of its log:\n{}", server.log_tail(30)))
     }
 
     /// Suspends the API server's process (SIGSTOP): connections stay open but get no response.

@@ -94,7 +94,7 @@ async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
     let client = CsiClient::ready(&socket, &mut driver, BOUND).await?;
     let turns: Vec<Turn> = (0..VOLUMES).map(|_| Turn::new(&client, &devices, &root)).collect::<Result<_, _>>()?;
     let figures = measure(&turns, &driver).await;
-    let figures = figures.with_context(|| format!("the driver's log ends:\n{}", driver.log_tail(20)));
+    let figures = figures.with_context(|| format!("last lines of the driver's log:\n{}", driver.log_tail(20)));
     driver.stop(BOUND).await?;
     simulator.process.stop(BOUND).await?;
     for at in turns.iter().flat_map(Turn::places) {

@@ -215,7 +215,7 @@ async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> any
     while UnixStream::connect(socket).is_err() {
         tick.tick().await;
         if driver.ended()?.is_some() || Instant::now() > deadline {
-            bail!("no socket; the log ends:\n{}", driver.log_tail(20));
+            bail!("no socket; last lines of its log:\n{}", driver.log_tail(20));
         }
     }
     let connected = began.elapsed().as_secs_f64();
@@ -225,7 +225,7 @@ async fn start_times(socket: &Path, driver: &mut Process, began: Instant) -> any
     while !client.probe().await.map_err(refused)? {
         tick.tick().await;
         if Instant::now() > deadline {
-            bail!("not ready; the log ends:\n{}", driver.log_tail(20));
+            bail!("not ready; last lines of its log:\n{}", driver.log_tail(20));
         }
     }
     Ok([connected, answered, began.elapsed().as_secs_f64()])

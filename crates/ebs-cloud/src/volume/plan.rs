@@ -125,8 +125,8 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
         && !may_be_one_kms_key(key, found)
     {
         return invalid(format!(
-            "the clone of {} inherits the key {found} of its source, not {key}; remove kmsKeyId or restore a snapshot \
-             with that key",
+            "the clone of {} inherits the key {found} of its source, not {key}; remove kmsKeyId, or restore a snapshot \
+             with {key}",
             source.id
         ));
     }

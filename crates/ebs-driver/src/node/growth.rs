@@ -70,7 +70,7 @@ async fn check_again(node: &LinuxNode, device: &Device, waiters: &Waiters) -> Re
 }
 
 /// Grows the staged file system, if it is mounted for writing and the driver supports its type. Records a failure, and
-/// returns an error only when no caller waits any more.
+/// returns an error only when no caller is waiting.
 pub(super) async fn after_mount(
     node: &LinuxNode,
     plan: &Stage,

@@ -7,7 +7,7 @@ use crate::timeouts;
 
 impl Operations {
     /// Refuses new operations from now on, and waits until the running ones have ended, for at most `limit`. Asks
-    /// operations without callers to end. Returns the keys of the operations that still run.
+    /// operations that no caller waits for to end. Returns the keys of the operations that still run.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
         self.slots().is_closing = true;
         self.tasks.close();

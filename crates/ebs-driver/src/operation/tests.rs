@@ -227,7 +227,7 @@ async fn result_of_a_finished_operation_is_not_replayed() {
     }
 }
 
-/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume without callers. Until the publish has
+/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume that no caller waits for. Until the publish has
 /// ended, no call can join it.
 #[tokio::test(start_paused = true)]
 async fn new_operation_waits_for_a_running_one_without_callers() {

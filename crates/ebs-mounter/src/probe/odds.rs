@@ -101,8 +101,9 @@ fn of_spread_data() -> String {
 fn what_is_read() -> String {
     let reads = |size| read(size).len().to_string();
     let mib = |size| format!("{} MiB", read(size).iter().map(|(from, to)| to - from).sum::<u64>() / MIB);
-    let rows = [("stretches", DISKS.map(|(size, _)| reads(size))), ("altogether", DISKS.map(|(size, _)| mib(size)))];
-    table("read, of a disk of", rows.into_iter().map(|(name, cells)| (name.to_owned(), cells.into())))
+    let rows =
+        [("number of reads", DISKS.map(|(size, _)| reads(size))), ("MiB in all", DISKS.map(|(size, _)| mib(size)))];
+    table("reads on a disk of", rows.into_iter().map(|(name, cells)| (name.to_owned(), cells.into())))
 }
 
 #[test]

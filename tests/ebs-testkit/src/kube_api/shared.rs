@@ -41,7 +41,7 @@ impl SharedKubeApi {
             .spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let server = runtime.context("a runtime").and_then(|runtime| runtime.block_on(KubeApi::start()));
-                // If no test waits any more, the send fails and the server ends at once.
+                // If no test is waiting, the send fails and the server ends at once.
                 let server = server.map(Arc::new);
                 let kept = server.as_ref().ok().map(Arc::clone);
                 drop(ready.send(server));

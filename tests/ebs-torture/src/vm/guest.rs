@@ -121,7 +121,8 @@ async fn one(node: &Node, name: &str, test: impl Future<Output = anyhow::Result<
         Err(error) => {
             let denied = confinement::denied().unwrap_or_default().join("\n");
             let log = node.log_tail();
-            let why = format!("{error:#}\n--- the driver's log ends:\n{log}\n--- denied by the profile:\n{denied}");
+            let why =
+                format!("{error:#}\n--- last lines of the driver's log:\n{log}\n--- denied by the profile:\n{denied}");
             node.say(&Said::Failed { test, why })
         }
     }

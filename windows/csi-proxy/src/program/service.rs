@@ -41,7 +41,7 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
     // A panic must not unwind into frames of Windows.
     if std::panic::catch_unwind(serve::<M>).is_err() {
-        fail("panic outside the service's work");
+        fail("service thread panicked");
     }
 }
 

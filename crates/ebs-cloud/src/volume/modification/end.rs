@@ -58,7 +58,9 @@ pub(super) async fn modification_end<E: Ec2>(
         },
         _ if sent < visible_by => Verdict::Waiting,
         _ => {
-            let message = format!("{op}: EC2 does not list the modification; try again, and the driver checks first");
+            let message = format!(
+                "{op}: EC2 does not list the modification; try again: the driver checks its state before it retries"
+            );
             Verdict::Failed(CloudErrorKind::OutcomeUnknown.error(message))
         }
     };
@@ -95,8 +97,9 @@ pub(super) async fn reached<E: Ec2>(
 }
 
 fn is_in_unknown_state(op: &OpContext<'_>, state: &str) -> CloudError {
-    let message =
-        format!("{op}: the modification is in the unknown state {state:?}; try again, and the driver checks first");
+    let message = format!(
+        "{op}: the modification is in the unknown state {state:?}; try again: the driver checks its state before it retries"
+    );
     CloudErrorKind::InProgress.error(message)
 }
 

@@ -38,14 +38,12 @@ fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<NonZeroU32> {
 }
 
 fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
-    match volume.tags.get(&driver.auto_iops_tag()).map(String::as_str) {
+    let name = driver.auto_iops_tag();
+    match volume.tags.get(&name).map(String::as_str) {
         None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
-        Some(tag) => {
-            tracing::warn!(
-                volume = %volume.id, %tag,
-                "ignoring the invalid value of the tag that permits more IOPS, leaving IOPS unchanged"
-            );
+        Some(value) => {
+            tracing::warn!(volume = %volume.id, tag = name, value, "tag has an invalid value, leaving IOPS unchanged");
             false
         }
     }
