@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: open-loop load of volume lifecycles on a CSI driver with the simulated EC2.
 //!
-//! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
-//! begin at the rates of their case whether earlier ones have ended or not. [`figures`] describes the computed values,
-//! and [`ideal`] the wait that no client can avoid.
+//! A life is CreateVolume, ControllerPublishVolume, a period of use, ControllerUnpublishVolume, DeleteVolume. Lives
+//! begin at the rates of their case, whether or not earlier ones have ended. [`figures`] describes the computed values,
+//! and [`ideal`] describes the wait that no client can avoid.
 
 mod case;
 mod figures;

@@ -19,7 +19,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns the directories; by default `name` in cargo's target directory, and this program's own.
+    /// Returns the directories. The defaults are `name` in cargo's target directory, and this program's directory.
     pub(crate) fn new(name: &str, dir: Option<PathBuf>, bin_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("path of this program")?;
         let beside = own.parent().context("find the directory of this program")?;

@@ -1,5 +1,5 @@
-//! Runs the demo, which proves the lifecycle of volumes from outside: ext4, xfs and raw block volumes, restored,
-//! expanded and after a crash. Needs root, and the driver next to xtask (`make test` builds both).
+//! Runs the demo, which tests the lifecycle of ext4, xfs and raw block volumes, including restore, expansion and a
+//! crash. Needs root, and the driver next to xtask (`make test` builds both).
 
 use std::time::Duration;
 

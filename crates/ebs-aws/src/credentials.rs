@@ -1,4 +1,4 @@
-//! Finds out why a call had no credentials. Only a source that is unavailable recovers by itself.
+//! Finds out why a call had no credentials. Only an unavailable source can recover by itself.
 
 use std::error::Error;
 
@@ -77,7 +77,7 @@ impl NoCredentials {
     }
 }
 
-/// Returns true if the predicate holds for the error or one of its causes, in every source of a chain of sources.
+/// Returns true if the predicate holds for the error or one of its causes. Searches every source of a chain.
 fn any_cause(error: &(dyn Error + 'static), holds: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {

@@ -60,7 +60,7 @@ pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String
 }
 
 /// Returns the URL of a service: the explicit endpoint, else the endpoint from the SDK's variables or the profile, else
-/// AWS's own host name, which `own` returns by region, FIPS and dual stack.
+/// AWS's own host name, which `own` builds from the region, FIPS and dual stack.
 pub(crate) fn url(
     service: &Service,
     explicit: Option<String>,

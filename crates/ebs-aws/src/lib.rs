@@ -31,7 +31,6 @@ mod query;
 mod refused;
 mod reply;
 mod sagemaker;
-mod sdk_retry;
 mod service;
 mod snapshots;
 mod transport;

@@ -40,7 +40,7 @@ impl ProvideErrorMetadata for Refused {
     }
 }
 
-/// Returns the error code, if the attempt ended with an error answer from EC2, SageMaker or STS (read by its SDK).
+/// Returns the error code, if the attempt ended with an error answer from EC2, SageMaker or (through its SDK) STS.
 pub(crate) fn code_of(error: &OrchestratorError<context::Error>) -> Option<&str> {
     let answer = error.as_operation_error()?;
     match answer.downcast_ref::<Refused>() {

@@ -23,7 +23,7 @@ pub(crate) enum Malformed {
     Syntax(#[source] roxmltree::Error),
     #[error("it begins with <{found}>, not <{wanted}>")]
     Root { found: String, wanted: String },
-    /// A reply without other content reports its success in `<return>`. In this reply, that element has another value.
+    /// The value of `<return>`, in which a reply without other content reports success, is not `true`.
     #[error("it contains <return>{0}</return>")]
     Return(String),
 }

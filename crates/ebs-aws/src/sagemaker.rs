@@ -55,7 +55,7 @@ impl SageMaker {
         self.0.region()
     }
 
-    /// Returns the operation for one call, whose input is the text of its body. The call is sent once.
+    /// Returns the operation for one call, which takes the request's body as text and sends it once.
     pub(crate) fn operation(&self, monitor: &CallMonitor) -> Operation<String, Answer, Refused> {
         let action = monitor.action;
         self.0.operation(monitor, move |body| request(action, body), answer)

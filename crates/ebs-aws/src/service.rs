@@ -1,5 +1,7 @@
 //! Calls a service over the SDK's runtime, which loads credentials, signs, sends, enforces timeouts and retries.
 
+use std::time::Duration;
+
 use aws_runtime::auth::SigV4OperationSigningConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::invocation_id::InvocationIdInterceptor;
@@ -17,18 +19,20 @@ use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
 use aws_smithy_runtime_api::client::auth::static_resolver::StaticAuthSchemeOptionResolver;
 use aws_smithy_runtime_api::client::behavior_version::BehaviorVersion;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
 use aws_smithy_runtime_api::client::runtime_plugin::{SharedRuntimePlugin, StaticRuntimePlugin};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::Layer;
-use aws_types::SdkConfig;
-use aws_types::SigningName;
+use aws_smithy_types::retry::RetryConfig;
 use aws_types::region::{Region, SigningRegion};
+use aws_types::{SdkConfig, SigningName};
 
 use crate::call_monitor::CallMonitor;
-use crate::refused::Refused;
-use crate::sdk_retry;
+use crate::classify::THROTTLES;
+use crate::refused::{self, Refused};
 use crate::user_agent::ExecutionEnvironment;
 
 pub(crate) struct Names {
@@ -39,7 +43,7 @@ pub(crate) struct Names {
     pub(crate) api_version: &'static str,
 }
 
-/// The endpoint of a service, and in `client` the state that an SDK client keeps between calls: the cached credentials,
+/// The endpoint of a service. `client` has the state that an SDK client keeps between calls: the cached credentials,
 /// and the skew between the service's clock and this machine's.
 pub(crate) struct Service {
     names: Names,
@@ -110,8 +114,8 @@ impl Service {
 /// Allows a few quick attempts after errors that the SDK treats as transient, but not after a throttle.
 fn repeatable<I, O>(builder: OperationBuilder<I, O, Refused>) -> OperationBuilder<I, O, Refused> {
     builder
-        .standard_retry(&sdk_retry::of_describes())
-        .retry_classifier(sdk_retry::ThrottlesGoToTheCaller)
+        .standard_retry(&of_describes())
+        .retry_classifier(ThrottlesGoToTheCaller)
         .retry_classifier(TransientErrorClassifier::<Refused>::new())
         .retry_classifier(AwsErrorCodeClassifier::<Refused>::new())
         .retry_classifier(ServiceClockSkewClassifier::<Refused>::new())
@@ -151,11 +155,41 @@ fn client(names: &Names, shared: &SdkConfig, region: &Region, agent: ExecutionEn
     StaticRuntimePlugin::new().with_config(layer.freeze()).with_runtime_components(components)
 }
 
-/// Returns a request to `/`, the only path of such services.
+/// Returns a request to `/`, the only path that EC2 and SageMaker use.
 pub(crate) fn post(content_type: &'static str, body: String) -> Result<HttpRequest, BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(body));
     request.set_method("POST")?;
     request.set_uri("/")?;
     request.headers_mut().insert("content-type", content_type);
     Ok(request)
+}
+
+/// Returns the retry configuration of describes: three quick attempts after transient errors.
+pub(crate) fn of_describes() -> RetryConfig {
+    RetryConfig::standard()
+        .with_max_attempts(3)
+        .with_initial_backoff(Duration::from_millis(100))
+        .with_max_backoff(Duration::from_secs(1))
+}
+
+/// Keeps the runtime from retrying throttles: the caller manages the rate limit and must see each throttle.
+#[derive(Debug)]
+pub(crate) struct ThrottlesGoToTheCaller;
+
+impl ClassifyRetry for ThrottlesGoToTheCaller {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let error = context.output_or_error().and_then(Result::err);
+        match error.and_then(refused::code_of) {
+            Some(code) if THROTTLES.contains(&code) => RetryAction::RetryForbidden,
+            _ => RetryAction::NoActionIndicated,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "ThrottlesGoToTheCaller"
+    }
+
+    fn priority(&self) -> RetryClassifierPriority {
+        RetryClassifierPriority::run_before(RetryClassifierPriority::http_status_code_classifier())
+    }
 }

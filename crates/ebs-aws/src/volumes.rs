@@ -43,7 +43,7 @@ impl Volumes for AwsEc2 {
             .with("MultiAttachEnabled", request.multi_attach)
             .number("Iops", request.iops)
             .number("Throughput", request.throughput)
-            // Send these parameters only if requested: a region that does not know them yet refuses them.
+            // Send these parameters only if requested: a region without support for them rejects the request.
             .maybe("Encrypted", request.encrypted.then_some(true))
             .maybe("KmsKeyId", request.kms_key_id.as_ref())
             .tags_of("volume", &request.tags);

@@ -20,8 +20,8 @@ use crate::volume::VolumeService;
 /// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable`.
 ///
 /// **Cancellation.** The caller must run methods that take [`ebs_ec2::Waiters`] to their end, and never drop them. Once
-/// no client waits, an operation ends with `CloudErrorKind::Abandoned` before the next mutation. If none follows, it
-/// describes to its end, unless another operation replaces it ([`ebs_ec2::Waiters::supersede`]).
+/// no client waits, an operation ends with `CloudErrorKind::Abandoned` before the next mutation. If no mutation
+/// follows, it keeps describing to its end, unless another operation replaces it ([`ebs_ec2::Waiters::supersede`]).
 #[derive(Debug)]
 pub struct Cloud<E> {
     pub volumes: VolumeService<E>,
@@ -36,7 +36,7 @@ impl<E: Ec2> Cloud<E> {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// Creates the policy with an observer of delayed calls, spare calls, and waits that ended only by passing time.
+    /// Creates the policy with an observer of delayed calls, spare calls, and waits that only elapsed time ended.
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }
@@ -52,7 +52,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// Records a mutating request of a sidecar, and its connection if known. Call it before the operation that the
-    /// request starts or joins. The records show how long the sidecar has sent its requests to this process alone.
+    /// request starts or joins. The records show how long the sidecar has called only this process.
     pub fn record_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
         self.context.recent.leases.record_request(sidecar, connection);
     }

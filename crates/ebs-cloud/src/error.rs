@@ -36,7 +36,7 @@ pub enum CloudErrorKind {
     LimitExceeded,
     /// No zone or Outpost that the request allows has capacity. EC2 did nothing. Another zone may have capacity.
     InsufficientCapacity,
-    /// The state of the object forbids the step, such as its use, its zone, its key or a recent change.
+    /// A property of the object forbids the step, such as its use, its zone, its key or a recent change.
     FailedPrecondition,
     /// The operation reached its deadline while EC2 was still working. The next attempt continues to wait.
     InProgress,
@@ -46,7 +46,7 @@ pub enum CloudErrorKind {
     Abandoned,
     /// EC2 was unreachable, or throttled the calls until the deadline. EC2 did nothing.
     Unavailable,
-    /// EC2 rejects our credentials: missing, wrong or expired, or our clock is wrong.
+    /// EC2 rejects our credentials: they are missing, wrong or expired, or our clock is wrong.
     Unauthenticated,
     /// EC2 does not permit the call with these credentials.
     Unauthorized,
@@ -57,7 +57,7 @@ pub enum CloudErrorKind {
 }
 
 impl CloudErrorKind {
-    /// Returns true if a sidecar forgets its request after this error, so that the error must be proven.
+    /// Returns true if a sidecar forgets its request after this error, so the error must be proven.
     pub fn is_final(&self) -> bool {
         match self {
             Self::InProgress | Self::OutcomeUnknown | Self::Abandoned | Self::Unavailable => false,

@@ -1,4 +1,4 @@
-//! How long a sidecar has sent its requests to this process alone.
+//! Tracks how long a sidecar has called only this process.
 //!
 //! A sidecar calls the driver of its own pod while it holds its lease. A new leader must expect recent changes of the
 //! previous leader: describes may not show them yet, and EC2 may still carry out calls in flight.
@@ -43,7 +43,7 @@ struct LeaseTerm {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTerms {
     current: Mutex<[Option<LeaseTerm>; 5]>,
-    /// When the term began in which a connection was first used.
+    /// The start of the term in which each connection was first used.
     connections: Expiring<(Sidecar, ConnectionId), Instant>,
 }
 
@@ -83,7 +83,7 @@ impl LeaseTerms {
         self.current()[sidecar as usize].map_or_else(Instant::now, |term| term.began)
     }
 
-    /// Returns the instant from which all calls of another process for the sidecar have ended and describes show them.
+    /// Returns when all calls of other processes for the sidecar have ended and describes show their effects.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
         self.began(sidecar) + SETTLE
     }

@@ -86,8 +86,8 @@ impl RecentWrites {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
-    /// Returns the instant from which an empty describe proves that the object does not exist. The object existed
-    /// before a client named it, so only the first request that names it starts the wait.
+    /// Returns the instant from which an empty describe proves that the object does not exist. A client names an object
+    /// only after EC2 created it, so only the first request that names it starts the wait.
     pub(crate) fn record_named(&self, object: &Object) -> Instant {
         first(&self.known, object)
     }

@@ -71,7 +71,7 @@ pub struct VolumeSpec {
     pub capacity: CapacityRequest,
     pub volume_type: VolumeType,
     pub iops: IopsRequest,
-    /// Whether to raise IOPS below the type's minimum to the minimum.
+    /// Whether to raise IOPS that are below the type's minimum to that minimum.
     pub raise_iops_to_min: bool,
     /// Throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<NonZeroU32>,
@@ -95,7 +95,7 @@ pub struct ModifySpec {
     /// The smallest size that the volume must have.
     pub size: Option<Gib>,
     pub volume_type: Option<VolumeType>,
-    /// The requested IOPS, which the driver brings within the limits of the type.
+    /// The requested IOPS, which the driver adjusts to the limits of the type.
     pub iops: IopsRequest,
     /// Whether the IOPS-per-GiB ratio in the volume's tags may raise its IOPS. If `None`, a tag of the volume decides.
     pub auto_iops: Option<bool>,

@@ -1,4 +1,4 @@
-//! The time limits of operations, and how long EC2 needs.
+//! The time limits of operations, and how long EC2's reads may be stale.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
 /// How long this process itself must have seen `attaching`, in case our clock is wrong or describes are stale.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
-/// How often to describe an object that this process knows and EC2 does not list yet.
+/// The interval between describes of an object that this process knows and EC2 does not list yet.
 pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may delay the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) const PROBE: Duration = Duration::from_secs(5);
 /// an hour (`--retry-interval-max`).
 pub(crate) const KEPT_PLACE: Duration = Duration::from_mins(35);
 
-/// The limit for each of these: a describe with its throttles, a wait for a token, a call with all pages, a lookup.
+/// The limit for a describe with its retries, a wait for a token, a call with all its pages, or a lookup.
 pub(crate) const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The shortest limit for a describe, even near or after its operation's deadline.
 const LAST_DESCRIBE: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls. It does
-//! not know the purpose of a call, only its priority and its times.
+//! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls. It uses
+//! a call's priority and its times, not its purpose.
 //!
 //! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
 

@@ -92,7 +92,7 @@ impl<E: Ec2> VolumeService<E> {
     /// grows the volume, this process first waits until the calls of a previous leader cannot take effect any more.
     ///
     /// # Errors
-    /// `CloudErrorKind::Internal` if EC2 refuses a tag: "invalid" would mean that the properties did not change either.
+    /// `CloudErrorKind::Internal` if EC2 refuses a tag: `InvalidArgument` would mean that no property changed.
     pub async fn modify(
         &self,
         sidecars: &[Sidecar],

@@ -31,8 +31,8 @@ impl WallClock {
     }
 }
 
-/// Returns the minimum age, when AWS replied, of an object that began at `began`, by AWS's own clock. `said_at` is the
-/// date of the reply. `now` is our time of day, for replies without a date.
+/// Returns the minimum age of an object at the time of AWS's reply, by AWS's own clock. The object began at `began`,
+/// and `said_at` is the reply's date. `now` is our time of day, for replies without a date.
 pub(crate) fn age(began: Option<SystemTime>, said_at: Option<SystemTime>, now: SystemTime) -> Option<Duration> {
     let began = began?;
     match said_at {

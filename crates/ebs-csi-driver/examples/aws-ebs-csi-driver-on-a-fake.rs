@@ -3,8 +3,8 @@
 //!
 //! - `--host=fake:FILE`: creates a machine that FILE describes. Tests change and query it over loopback at the port in
 //!   `FILE.port`.
-//! - `--host=of:FILE`: connects to the machine behind a csi-proxy, and sees of it what a process in a container sees.
-//!   FILE contains the port.
+//! - `--host=of:FILE`: connects to the machine behind a csi-proxy, with the view of a process in a container. FILE
+//!   contains the port.
 
 use std::process::ExitCode;
 

@@ -111,7 +111,7 @@ pub(crate) struct NodeSettings {
     /// On Linux: directory of the records that must survive a restart.
     #[cfg_attr(all(windows, not(test)), expect(dead_code, reason = "for Linux"))]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The disk metrics include all volumes mounted below it. On Windows, the driver may also mount volumes there.
+    /// The disk metrics include all volumes mounted below this directory. On Windows, the driver may also mount there.
     pub(crate) mounts_below: Option<PathBuf>,
     /// On Windows: whether the process runs on the host, without csi-proxy.
     #[cfg_attr(not(any(windows, test)), expect(dead_code, reason = "for Windows"))]
@@ -217,7 +217,7 @@ impl Role {
         matches!(self, Self::Driver(Mode::All | Mode::Node))
     }
 
-    /// Returns the subcommand with the mode's flags, which it parses like the reference driver's.
+    /// Returns the subcommand with the mode's flags. It parses them like the reference driver.
     fn command(self) -> Command {
         let (name, help) = self.mode();
         let mut command = CommonFlags::augment_args(Command::new(name));

@@ -11,7 +11,7 @@ use ebs_telemetry::{HealthFailure, Pages};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Interval of the health check, a dry run, while EC2 is healthy.
+/// Interval of the health check (an EC2 dry run) while EC2 is healthy.
 const CALM: Duration = Duration::from_secs(300);
 /// Interval while EC2 is unhealthy, and the minimum interval between checks that failed calls trigger.
 const TROUBLE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Mode `metadataLabeler`, which serves no CSI and binds no socket.
+//! Mode `metadataLabeler`, which labels Nodes. It serves no CSI and binds no CSI socket.
 
 use std::sync::Arc;
 

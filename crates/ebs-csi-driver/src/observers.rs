@@ -29,7 +29,7 @@ impl RpcObserver for Counting {
 }
 
 impl Observer for Counting {
-    /// Requests a check of EC2's health if the final error calls for one. `attempted` counts the single attempts.
+    /// Requests a check of EC2's health if the call's final error suggests one. `attempted` counts individual attempts.
     fn observe(&self, observation: &Observation<'_>) {
         let in_doubt = observation.error.is_some_and(|error| {
             matches!(
@@ -85,7 +85,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// EC2 actions whose duration series start at zero: those that dashboards expect, and those that the driver added.
+/// EC2 actions whose duration series start at zero: those that dashboards expect, and more that the driver calls.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",

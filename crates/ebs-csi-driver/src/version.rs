@@ -7,7 +7,7 @@ pub(crate) const COMMIT: &str = match option_env!("GIT_COMMIT") {
     None => "",
 };
 
-/// Returns the output of `--version`: JSON with the reference driver's keys in its order, because scripts parse it.
+/// Returns the output of `--version`: JSON with the reference driver's keys in the same order, as scripts parse it.
 pub(crate) fn json() -> String {
     let go_version = concat!("rust", env!("CARGO_PKG_RUST_VERSION"));
     let platform = platform(std::env::consts::OS, std::env::consts::ARCH);

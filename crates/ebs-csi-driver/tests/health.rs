@@ -24,8 +24,8 @@ async fn until_metrics(pages: &Pages, what: &str, wanted: impl Fn(&str) -> bool)
     tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{what}: not so within {BOUND:?}"))?
 }
 
-/// Probe succeeds even so: otherwise the kubelet would restart the driver repeatedly, which does not end an outage.
-/// `/readyz`, the metric and the log report the failure. `/readyz` reports only its kind.
+/// Probe still succeeds, because restarts by the kubelet would not end an outage. `/readyz`, the metric and the log
+/// report the failure. `/readyz` reports only the kind of failure.
 #[tokio::test]
 async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
     let nowhere = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1");

@@ -48,7 +48,7 @@ impl Place {
         Ok(Self { sim, kube, kubeconfig, labelers, namespace, dir })
     }
 
-    /// Starts the driver. Its environment leads to the simulator and also has the variables in `env`.
+    /// Starts the driver with the environment of the simulator's clients and with the variables in `env`.
     fn spawn(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Process> {
         let mut all: BTreeMap<String, String> = self.sim.env();
         all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());

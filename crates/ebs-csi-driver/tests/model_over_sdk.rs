@@ -21,7 +21,7 @@ impl Observer for Unseen {
     fn observe(&self, _observation: &Observation<'_>) {}
 }
 
-/// Returns a client like the one of a new driver process. Its requests go to the simulator's HTTP service.
+/// Returns a client as a new driver process would create it. Its requests go to the simulator's HTTP service.
 async fn client(sim: SimEc2) -> Arc<AwsEc2> {
     let service = Ec2Service::new(sim.engine().clone());
     let transport = Transport::answering(move |request: http::Request<Bytes>| {

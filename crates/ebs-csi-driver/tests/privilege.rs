@@ -58,7 +58,7 @@ async fn world() -> anyhow::Result<World> {
     World::builder(DRIVER).mode("controller").loop_devices().start().await
 }
 
-/// A volume that a controller outside the pod and the node service inside it create, use and delete.
+/// A volume with its two users: the controller outside the pod, and the node service inside it.
 struct Life<'a> {
     world: &'a World,
     pod: &'a NodePod,
@@ -106,8 +106,8 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Stages, publishes, writes, reads statistics and health, grows the volume, and reads the same data after another
-/// attachment.
+/// Stages, publishes and writes a volume, reads its statistics and health, expands it, attaches it again, and reads the
+/// same data.
 async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Result<()> {
     let mut life = Life::of(world, pod, access).await?;
     life.bring_up().await?;

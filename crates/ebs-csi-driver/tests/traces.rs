@@ -1,4 +1,4 @@
-//! Traces of the running driver, as a third-party collector receives them.
+//! Tests the traces of the running driver, as a third-party collector receives them.
 
 use std::path::Path;
 

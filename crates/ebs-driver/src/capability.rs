@@ -42,7 +42,7 @@ pub struct Capability {
     pub multi_node: bool,
 }
 
-/// A capability that is missing or that EBS does not support. Always InvalidArgument.
+/// A required capability is missing, or EBS does not support it. The code is always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
     #[error("the request has no volume capability")]
@@ -98,8 +98,8 @@ fn mode(wire: &VolumeCapability) -> (Option<Mode>, String) {
     (mode, mode.map_or_else(|| number.to_string(), |mode| mode.as_str_name().to_owned()))
 }
 
-/// Converts a capability for a node-local volume. Each node has its own volume for the handle, so the capability may
-/// request one writer on one node, or one on each of several nodes.
+/// Converts a capability for a node-local volume. The handle means a different volume on each node, so both one writer
+/// on one node and one writer on each of several nodes are supported.
 pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
     let multi_node = match mode(wire) {
         (Some(Mode::SingleNodeWriter), _) => false,

@@ -1,4 +1,4 @@
-//! Sizes that requests ask for.
+//! Parses the sizes that requests ask for.
 
 use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;

@@ -31,7 +31,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An invalid option. The process does not start, and exits with 2.
+/// An invalid option. The process exits with status 2 instead of starting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("--endpoint is not valid")]

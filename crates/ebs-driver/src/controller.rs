@@ -96,7 +96,7 @@ impl<E: Ec2> ControllerService<E> {
     }
 }
 
-/// Implements the service from a table. A row names the sending sidecar if such calls show which driver is the leader.
+/// Implements the service from a table. `from` names the sidecar whose calls show which driver is the leader.
 macro_rules! controller_rpcs {
     (
         supported {

@@ -35,7 +35,7 @@ impl<N> Clone for CsiNode<N> {
 
 macro_rules! node_rpcs {
     ($($method:ident = $rpc:ident => $name:ident($request:ident) -> $response:ident;)+) => {
-        /// The RPCs of the Node service on one kind of machine. The default implementation of each RPC refuses it.
+        /// The RPCs of the Node service on one kind of machine. By default, each RPC fails as unsupported.
         #[tonic::async_trait]
         pub trait NodeRpcs: Sized + Send + Sync + 'static {
             const CAPABILITIES: &'static [NodeCapability];

@@ -1,8 +1,6 @@
 //! The node service: stages, publishes, grows and inspects volumes on this machine. A previous call may have ended in
 //! the middle of any step, so every call must accept a partial result.
 
-mod backlog;
-mod dead_mounts;
 mod decide;
 mod error;
 mod expand;
@@ -32,8 +30,8 @@ use ebs_mounter::Mounter;
 use crate::csi_node::CsiNode;
 use crate::operation::Operations;
 
-use backlog::Backlog;
 pub use error::{Cause, NodeError, NodeRefusal};
+use growth::Backlog;
 pub use place_error::PlaceError;
 pub use request::{Handle, RequestError};
 
@@ -75,7 +73,7 @@ impl NodeService {
         Self::wrap(LinuxNode { options, mounter, operations, unhealthy, backlog })
     }
 
-    /// Waits, after the last operation, until the register of volumes is written. Returns false after `bound`.
+    /// Waits until the register of volumes is written. Call this after the last operation. Returns false after `bound`.
     pub async fn register_written(&self, bound: Duration) -> bool {
         self.implementation().mounter.register_written(bound).await
     }

@@ -15,9 +15,9 @@
 
 mod drain;
 mod key;
-mod slot;
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -32,10 +32,9 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-pub use key::Key;
-use slot::{Running, Slots};
-
 use crate::status::{IntoStatus, Meaning, to_status};
+
+pub use key::Key;
 
 /// Why an operation returned no result to this caller.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +85,7 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
 /// The result of an operation for all its waiters, or the text of a panic.
 type Outcome<T, E> = Result<Result<T, Arc<E>>, String>;
 
-/// A receiver for each waiter. They wake in the order in which they came, so that a run on paused time is repeatable.
+/// A receiver for each waiter. Waiters wake in the order of their arrival, so that a run on paused time is repeatable.
 type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
 
 /// Closes when the operation ends, which drops the sender. Never receives a value.
@@ -97,7 +96,7 @@ pub trait Content: Send + 'static {
     /// Returns true when the running operation also fulfils the other request.
     fn same(&self, other: &Self) -> bool;
 
-    /// Returns true when the other request may join. Content that gathers requests then also adds that request.
+    /// Returns true when the other request may join. If it may, content that gathers requests adds the request.
     fn takes_in(&self, other: &Self) -> bool {
         self.same(other)
     }
@@ -132,7 +131,7 @@ impl Operations {
         Self::default()
     }
 
-    /// Returns the same operations for calls that never ask another operation to end, and get `Busy` instead.
+    /// Returns a handle to the same operations that returns `Busy` instead of asking another operation to end.
     pub fn without_takeover(&self) -> Self {
         Self { never_takes_over: true, ..self.clone() }
     }
@@ -300,6 +299,55 @@ async fn wait<T: Clone, E>(
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("internal error: {}", text.unwrap_or("a panic without a message"))
+}
+
+/// What an operation does, with its type erased. Plans of different types never compare equal.
+trait AnyPlan: Send {
+    fn is_same(&self, other: &dyn Any) -> bool;
+    fn takes_other_in(&self, other: &dyn Any) -> bool;
+}
+
+impl<P: Content> AnyPlan for P {
+    fn is_same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<P>().is_some_and(|other| self.same(other))
+    }
+
+    fn takes_other_in(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<P>().is_some_and(|other| self.takes_in(other))
+    }
+}
+
+struct Running {
+    plan: Box<dyn AnyPlan>,
+    waiters: Waiters,
+    /// The receiver of the operation's outcome, which only a caller with the right type can use.
+    outcome: Box<dyn Any + Send>,
+    /// Closes when the operation has ended and its key is free.
+    ended: Ended,
+    began: Instant,
+}
+
+impl Running {
+    fn new(plan: Box<dyn AnyPlan>, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: Ended) -> Self {
+        Self { plan, waiters, outcome, ended, began: Instant::now() }
+    }
+}
+
+#[derive(Default)]
+struct Slots {
+    running: HashMap<Key, Running>,
+    is_closing: bool,
+}
+
+impl Slots {
+    /// Returns, unsorted, the running operations that must not run at the same time as one with this key.
+    fn excluded_by<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Running)> {
+        self.running.iter().filter(|(running, _)| running.excludes(key))
+    }
+
+    fn supersede_unawaited(&self) -> Vec<Successor> {
+        self.running.values().filter(|r| !r.waiters.any()).map(|r| r.waiters.supersede()).collect()
+    }
 }
 
 #[cfg(test)]

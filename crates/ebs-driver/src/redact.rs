@@ -1,6 +1,6 @@
 //! Summaries of requests for the log, without secrets.
 //!
-//! A user may put a secret into any field, so the summary of a request lists only its safe fields one by one.
+//! A user may put a secret into any field, so a summary contains only the fields that this module lists as safe.
 //!
 //! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 

@@ -1,4 +1,4 @@
-//! The log lines of a request. `server::layer` logs a failure once, from the status that the caller receives.
+//! Logs requests. `server::layer` logs each failure once, from the status that the caller receives.
 
 use tonic::Request;
 use tracing::Span;

@@ -4,7 +4,6 @@ mod connection;
 mod endpoint;
 mod layer;
 mod socket;
-mod startup_gate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +19,8 @@ use tonic::transport::Server;
 use tower::layer::layer_fn;
 
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
-pub use layer::RpcObserver;
+pub use layer::{RpcObserver, StartupGate, startup_gate};
 pub use socket::{BindError, Bound, bind};
-pub use startup_gate::{StartupGate, startup_gate};
 
 use connection::Connection;
 use layer::RpcService;

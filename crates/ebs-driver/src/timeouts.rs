@@ -1,4 +1,4 @@
-//! The time limits of the services. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! The driver's timeouts and intervals. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::rpc::Rpc;
 impl Rpc {
     /// Returns the longest time that one request waits for the operation that it has started or joined, including the
     /// wait for a previous operation. Zero means that the RPC starts no operation. The end of a wait never ends the
-    /// work: sidecars (60 s; attacher 6 min) and the kubelet (2 min) call again and join the running operation.
+    /// work: sidecars (timeout 60 s; attacher 6 min) and the kubelet (2 min) call again and join the running operation.
     pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             // A volume from a snapshot, or in a busy zone, can take minutes to become available.
@@ -48,7 +48,7 @@ pub const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a file system may be smaller than its disk before the driver reports it: a process may be about to grow it.
 pub const GROWTH_DUE: Duration = Duration::from_secs(300);
-/// The driver does not soon repeat a failed growth before a mount if it took at least this long: it delays the pods.
+/// The driver does not soon repeat a failed growth that delayed a mount, and so its pods, by at least this long.
 pub const LONG_GROWTH: Duration = Duration::from_secs(60);
 pub const LONG_GROWTH_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -1,4 +1,4 @@
-//! Where a volume may be created, and where it is. Decision:
+//! Converts CSI topology: where a volume may be created, and where it is. Decision:
 //! `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
 
 use std::collections::{BTreeSet, HashMap};
@@ -7,7 +7,7 @@ use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
 use ebs_cloud::{Term, Topology, Volume};
 use ebs_ec2::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
-/// An invalid topology. Always InvalidArgument.
+/// An invalid topology. The code is always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     #[error("accessibility_requirements have an invalid value for {key}")]

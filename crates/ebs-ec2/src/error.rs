@@ -16,9 +16,9 @@ pub enum Limit {
     Attachments,
     /// The total provisioned IOPS of the account (`MaxIOPSLimitExceeded`).
     Iops,
-    /// The total size of volumes in modification (`VolumeModificationSizeLimitExceeded`).
+    /// The total size of volumes being modified (`VolumeModificationSizeLimitExceeded`).
     ModificationSize,
-    /// The number of the volume's snapshots in progress (`ConcurrentSnapshotLimitExceeded`).
+    /// The number of snapshots in progress for the volume (`ConcurrentSnapshotLimitExceeded`).
     ConcurrentSnapshots,
     /// The number of the resource's tags (`TagLimitExceeded`).
     Tags,

@@ -13,7 +13,7 @@ pub struct HyperPodNode {
 }
 
 impl HyperPodNode {
-    /// Parses the `node_id` that the orchestrator sends. The cluster has 1 to 63 letters, digits and inner dashes.
+    /// Parses the `node_id` that the orchestrator sends. The cluster part has 1 to 63 letters, digits and inner dashes.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let refuse = || IdError::new(text, "a HyperPod node id (hyperpod-<cluster>-i-…)");
         let rest = text.strip_prefix("hyperpod-").ok_or_else(refuse)?;

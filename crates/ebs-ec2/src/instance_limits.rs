@@ -15,7 +15,7 @@ pub enum LimitKind {
     Dedicated,
 }
 
-/// The attachment limit of an instance type. The root volume counts.
+/// The attachment limit of an instance type, including the root volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct AttachmentLimit {
     pub limit: u32,
@@ -90,7 +90,7 @@ fn plain(instance_type: &str) -> &str {
     instance_type.strip_prefix("ml.").unwrap_or(instance_type)
 }
 
-/// Returns the attachment limit of an instance type without SageMaker's `ml.`, or the default for an unknown type.
+/// Returns the attachment limit of an instance type, or the default for an unknown type. Ignores SageMaker's `ml.`.
 pub fn attachment_limit(instance_type: &str) -> AttachmentLimit {
     TABLE.limits.get(plain(instance_type)).copied().unwrap_or(TABLE.default)
 }

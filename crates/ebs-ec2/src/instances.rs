@@ -25,7 +25,7 @@ pub struct Instance {
     pub instance_type: String,
     pub zone: Option<ZoneName>,
     pub root_device: Option<DeviceName>,
-    /// The block-device mapping. It has attachments in any state.
+    /// The block-device mapping, with attachments in any state.
     pub devices: Vec<BlockDevice>,
     /// The number of network interfaces, at least 1.
     pub network_interfaces: u32,

@@ -18,7 +18,7 @@ struct Counts {
 #[derive(Debug)]
 pub struct Waiter(Sender<Counts>);
 
-/// An operation that waits to replace the current one. Dropping it withdraws the request.
+/// An operation that waits to replace the current one. Dropping it cancels the replacement.
 #[derive(Debug)]
 pub struct Successor(Sender<Counts>);
 

@@ -1,9 +1,9 @@
-//! The metadata labeler. It labels each Node with two numbers: of its network interfaces, and of its volumes that the
-//! driver does not manage. Nodes that cannot use their metadata service read these labels.
+//! The metadata labeler. It labels each Node with two counts: its network interfaces, and its volumes that the driver
+//! does not manage. Nodes that cannot use their metadata service read these labels.
 //!
 //! A lease makes one process the leader, and the others wait. The leader watches Nodes and PersistentVolumes, describes
-//! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when it appears, every
-//! hour, and shortly after another client changed its labels. It works until it loses the lease or is stopped.
+//! many instances with one EC2 call, and writes only labels that are wrong. It checks a node when the node appears,
+//! every hour, and shortly after another client changed its labels. It works until it loses the lease or is stopped.
 
 mod count;
 mod pass;

@@ -271,7 +271,7 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Returns how long the lease lasts after a renewal, as its holder wrote into it, or else `otherwise`.
+/// Returns the lease duration that the holder wrote into the lease, or `otherwise` if it wrote none.
 fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)

@@ -45,8 +45,8 @@ impl LimitFlags {
 }
 
 /// Returns the number of volumes to report for a node, at least 1, because Kubernetes reads 0 as unlimited. If no flag
-/// sets the limit, reserves as many slots as the other flag specifies, or else slots for the root and the volumes in
-/// the metadata. On types whose network interfaces use the same slots, also subtracts every interface after the first.
+/// sets the limit, reserves `flags.reserved` slots or, if unset, slots for the root and the volumes in the metadata. On
+/// types whose network interfaces use the same slots, also subtracts every interface after the first.
 pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces: u32, flags: &LimitFlags) -> u32 {
     if let Some(limit) = flags.limit {
         return limit;

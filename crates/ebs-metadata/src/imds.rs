@@ -29,7 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 const OPERATION_WITHIN: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
-/// How often one request tries to get a token from a service that requires one but is slow to return it.
+/// How many times one request tries to get a token from a service that requires one but is slow to return it.
 const TOKEN_ROUNDS: u32 = 5;
 /// The time limit for one field, over all token rounds. A read fetches four fields.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
@@ -41,9 +41,9 @@ const MOST_PATIENCE: u32 = 8;
 pub struct ImdsOptions {
     pub endpoint: Option<String>,
     pub ipv6: bool,
-    /// `AWS_EC2_METADATA_DISABLED` is `true`, in any case.
+    /// `AWS_EC2_METADATA_DISABLED` is `true`, ignoring case.
     pub disabled: bool,
-    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, in any case: the client sends no requests without a session token.
+    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, ignoring case: the client sends no requests without a session token.
     pub v1_disabled: bool,
     /// `AWS_REGION`, which overrides the region of the service.
     pub region: Option<String>,
@@ -150,7 +150,7 @@ impl Imds {
         })
     }
 
-    /// Reads the ARN. One that this version cannot parse counts as missing: the service may be newer than the driver.
+    /// Reads the Outpost's ARN. An unknown format counts as missing, because the service may be newer than the driver.
     async fn outpost(&self) -> Result<Option<OutpostArn>, MetadataError> {
         let text = match self.get("/latest/meta-data/outpost-arn", Field::Outpost).await {
             Ok(text) => text,

@@ -152,7 +152,7 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// Returns how many volumes the driver does not manage, if `own_at_boot` of its volumes were attached at boot.
+    /// Returns how many volumes the driver does not manage, if `own_at_boot` of the driver's were attached at boot.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),

@@ -7,7 +7,6 @@ mod find;
 mod identity;
 mod in_use;
 mod late_size;
-mod multipath;
 mod vanished;
 
 use std::fs::File;
@@ -20,9 +19,8 @@ use ebs_ec2::{Bytes, VolumeId};
 
 use crate::bounded::{self, Stuck};
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
 use crate::mounter::Mounter;
-use crate::os;
+use crate::os::{self, DeviceNumber};
 use crate::partition::Partition;
 
 pub(crate) use find::{open_node, volumes_here};

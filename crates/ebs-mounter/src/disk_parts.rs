@@ -4,8 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
-use crate::os::if_exists;
+use crate::os::{DeviceNumber, if_exists};
 
 pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let place = config.sys.join("dev/block").join(number.to_string());

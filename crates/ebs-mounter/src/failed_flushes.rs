@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device_number::DeviceNumber;
 use crate::disk_parts::DiskIdentity;
+use crate::os::DeviceNumber;
 
 /// The disks whose last flush failed.
 #[derive(Debug, Default)]

@@ -12,20 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use record::{FormatPermit, FormatRecord, RecordError, write_synced};
 use tokio::time::Instant;
+use xfs_features::Feature;
 
-use crate::bounded;
 use crate::device::{Device, DeviceError};
-use crate::disk::holders;
+use crate::disk::users;
 use crate::format_options::{FormatOptions, SizeWord};
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
-use crate::os;
 use crate::probe::{Contents, ProbeError, probe_again};
 use crate::tools::{Call, Program, Running, ToolError};
-
-use record::{FormatPermit, FormatRecord, RecordError, write_synced};
-use xfs_features::Feature;
+use crate::{bounded, os};
 
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
@@ -237,7 +235,7 @@ impl Mounter {
             match open {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(true),
                 Err(error) => Err(error),
-                Ok(_) => Ok(holders::is_being_made(&config, number)),
+                Ok(_) => Ok(users::is_being_made(&config, number)),
             }
         };
         match bounded::reading("opening exclusively", device.path(), is_held).await {

@@ -10,13 +10,12 @@ use proptest::test_runner::Config;
 
 use crate::config::MounterConfig;
 use crate::device::{Places, disks_in_use};
-use crate::device_number::DeviceNumber;
 use crate::format::FormatSpec;
 use crate::format_options::{FormatOptions, SizeWord};
 use crate::fs_type::FsType;
 use crate::mountinfo::{MountEntry, MountTable};
 use crate::options::{Attribute, MountOptions};
-use crate::os::serial_in;
+use crate::os::{DeviceNumber, serial_in};
 use crate::path::NodePath;
 use crate::probe::tests::{superblock_of, whole_and_begun};
 

@@ -26,7 +26,6 @@ cfg_if::cfg_if! {
         mod check;
         mod config;
         mod device;
-        mod device_number;
         mod disk;
         mod disk_parts;
         mod failed_flushes;
@@ -51,7 +50,7 @@ cfg_if::cfg_if! {
         pub use check::CheckError;
         pub use config::MounterConfig;
         pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
-        pub use device_number::DeviceNumber;
+        pub use os::DeviceNumber;
         pub use disk::users::{DiskMounts, Hold, RawBind};
         pub use format::record::{FormatPermit, FormatRecord, RecordError};
         pub use format::{FormatError, FormatSpec};

@@ -1,23 +1,23 @@
-//! Mounts a proven device and binds the mount to its target. Verifies each mount afterwards.
+//! Mounts a proven device and binds the mount to its target. Verifies each mount afterwards. Thaws file systems that a
+//! program froze and did not thaw, such as a backup hook whose pod ended too early: the kernel keeps a frozen file system
+//! and its disk in use even without a mount. Thawing loses nothing: data written before the freeze is on the disk, and the
+//! journal protects later writes.
 
-mod thaw;
 mod thaw_unmounted;
 pub(crate) mod unmount;
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::{fmt, io};
 
 use crate::bounded;
 use crate::device::{Device, DeviceError};
-use crate::device_number::DeviceNumber;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::options::{Attribute, MountOptions, is_security_label};
-use crate::os::{self, OptionsCheck};
+use crate::os::{self, DeviceNumber, OptionsCheck};
 use crate::path::NodePath;
 use crate::probe::{Contents, ProbeError, probe_again};
 
@@ -259,6 +259,53 @@ async fn explain(
             options: options.to_string(),
             source,
         },
+    }
+}
+
+impl Mounter {
+    /// Thaws a file system if `entry`, at `at`, is its only mount in this mount table. Returns true if it was frozen. With
+    /// more mounts it stays frozen: the program that froze it may still thaw it.
+    pub async fn thaw_only_mount(&self, entry: &MountEntry, at: &NodePath) -> bool {
+        let is_only = |table: MountTable| {
+            let mut mounts = table.of_device(entry.device);
+            mounts.next().is_some_and(|mount| mount.id == entry.id) && mounts.next().is_none()
+        };
+        let is_alone = entry.device.major != 0 && MountTable::read().await.is_ok_and(is_only);
+        is_alone && thaw(at.as_path()).await
+    }
+
+    /// Thaws a file system that was frozen before it was mounted at `at`, unless it has another mount. Logs a failure.
+    pub async fn thaw_new_mount(&self, device: &Device, at: &NodePath) {
+        let is_alone = MountTable::read().await.is_ok_and(|table| table.of_device(device.number()).count() == 1);
+        if is_alone && thaw(at.as_path()).await {
+            tracing::warn!(
+                volume = %device.volume(), path = %at,
+                "thawed a file system that was already frozen when it was mounted"
+            );
+        }
+    }
+}
+
+pub(super) async fn thaw_before_last_unmount(table: &MountTable, entry: &MountEntry, at: &Path) -> bool {
+    let is_last = entry.device.major != 0 && table.of_device(entry.device).count() == 1;
+    let thawed = is_last && thaw(at).await;
+    if thawed {
+        tracing::warn!(
+            path = %at.display(), device = %entry.device,
+            "thawed a frozen file system before its last unmount"
+        );
+    }
+    thawed
+}
+
+async fn thaw(at: &Path) -> bool {
+    let directory = at.to_owned();
+    match bounded::changing("thawing", at, move || os::thaw(&directory)).await {
+        Ok(thawed) => thawed,
+        Err(error) => {
+            tracing::warn!(path = %at.display(), %error, "failed to check whether the file system is frozen");
+            false
+        }
     }
 }
 

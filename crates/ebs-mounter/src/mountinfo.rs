@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
-use crate::device_number::DeviceNumber;
 use crate::options::split_words;
+use crate::os::DeviceNumber;
 
 /// The table of the calling thread. `/proc/self` would give the table of the first thread of the process.
 const TABLE: &str = "/proc/thread-self/mountinfo";

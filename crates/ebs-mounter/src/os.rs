@@ -2,31 +2,29 @@
 
 mod bind;
 mod block;
-mod child;
 mod events;
-mod freeze;
 mod fs_context;
 mod xfs;
 
 use std::ffi::CString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags, StatFs};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::ioctl::{NoArg, Opcode, ioctl, opcode};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::thread::CapabilitySet;
 
-use crate::device_number::DeviceNumber;
 use crate::options::{Attribute, MountOptions};
 
 pub(crate) use bind::{clear_temporary_binds, mount_bound};
 #[cfg(test)]
 pub(crate) use block::serial_in;
 pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
-pub(crate) use child::inherit_descriptor;
 pub(crate) use events::DeviceEvents;
-pub(crate) use freeze::thaw;
 pub(crate) use fs_context::{OptionsCheck, check_options};
 pub(crate) use rustix::fs::statfs;
 pub(crate) use xfs::xfs_data_bytes;
@@ -106,6 +104,56 @@ fn parse_release(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// Makes a child process inherit a descriptor. Every other child closes it.
+pub(crate) fn inherit_descriptor(command: &mut tokio::process::Command, file: Arc<File>) {
+    // SAFETY: between fork and exec the closure makes one system call, fcntl(2), which is async-signal-safe. It
+    // allocates nothing and takes no lock: the descriptor stays open, since the closure owns it, and an error is a
+    // plain number.
+    unsafe {
+        command.pre_exec(move || fcntl_setfd(&*file, FdFlags::empty()).map_err(std::io::Error::from));
+    }
+}
+
+/// `_IOWR('X', 120, int)`: ends a freeze by FIFREEZE. The kernel ignores the argument.
+const FITHAW: Opcode = opcode::read_write::<i32>(b'X', 120);
+
+/// Thaws the file system of a directory. Returns false if it was not frozen.
+pub(crate) fn thaw(directory: &Path) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    // SAFETY: the opcode is FITHAW, for which the kernel neither reads nor writes our memory: it takes no argument. On
+    // a file system that cannot be thawed it fails.
+    match unsafe { ioctl(&opened, NoArg::<FITHAW>::new()) } {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The kernel's number of a device. No other device has it while the device is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DeviceNumber {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    pub(crate) fn of(raw: u64) -> Self {
+        Self { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +171,17 @@ mod tests {
         assert_eq!(if_exists(Ok(1)).unwrap(), Some(1));
         assert_eq!(if_exists::<()>(Err(io::ErrorKind::NotFound.into())).unwrap(), None);
         assert!(if_exists::<()>(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
+    }
+
+    #[test]
+    fn fithaw_matches_the_kernel_ioctl_number() {
+        assert_eq!(FITHAW, 0xC004_5878);
+    }
+
+    #[test]
+    fn thaw_of_an_unfrozen_file_system_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        // A file system that does not support freezing returns an error.
+        assert!(!thaw(directory.path()).unwrap_or(false));
     }
 }

@@ -5,23 +5,19 @@
 
 mod blank;
 mod blkid;
-mod checksum;
 mod ext;
 mod ext_geometry;
 mod header;
-mod journal;
 #[cfg(test)]
 mod odds;
-mod places;
 mod reach;
 mod read;
 mod signatures;
 mod xfs;
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::bounded::{self, Stuck};
 use crate::device::Device;
@@ -31,7 +27,7 @@ use crate::tools::ToolError;
 
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
-pub(crate) use journal::has_recorded_error;
+pub(crate) use ext::has_recorded_error;
 pub use reach::GrowthLimit;
 pub(crate) use reach::Reach;
 pub(crate) use read::{Area, le32, le64};
@@ -139,7 +135,7 @@ enum Depth {
 impl Mounter {
     /// Examines the whole contents of a device, with both opinions.
     pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
-        let seed = places::seed(device.volume().as_str());
+        let seed = blank::seed(device.volume().as_str());
         let own = read_contents(device, Depth::Proof { seed }).await?;
         if matches!(own, Contents::Foreign { .. }) {
             return Ok(own);

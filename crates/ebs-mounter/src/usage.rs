@@ -6,8 +6,7 @@ use std::path::Path;
 use rustix::fs::StatFs;
 
 use crate::bounded;
-use crate::device_number::DeviceNumber;
-use crate::os;
+use crate::os::{self, DeviceNumber};
 
 /// The result of statfs(2): blocks of `block_size` bytes, and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

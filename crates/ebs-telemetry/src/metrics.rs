@@ -108,8 +108,8 @@ impl Metrics {
         self.not_grown.get_or_init(|| Box::new(not_grown));
     }
 
-    /// Sets the function that returns, for each running operation, the kind of object that it locks, from a closed set,
-    /// and its age. Further calls have no effect.
+    /// Sets the function that returns, for each running operation, the kind of object that it locks (from a closed set)
+    /// and how long it has run. Further calls have no effect.
     pub fn set_operations(&self, source: impl Fn() -> Vec<(&'static str, Duration)> + Send + Sync + 'static) {
         self.operations.get_or_init(|| Box::new(source));
     }
@@ -136,12 +136,12 @@ impl Metrics {
         self.ec2_calls.count_wait(action, time);
     }
 
-    /// Counts an extra call of this action, which the driver made only to learn the result of an operation sooner.
+    /// Counts an extra call of this action, which the driver made only to get the result of an operation sooner.
     pub fn count_spare_call(&self, action: &str) {
         self.spare_calls.add(&[action], 1.0);
     }
 
-    /// Counts a wait for this action's result that ended only because its time was over.
+    /// Counts a wait for this action's result that ended only because enough time had passed.
     pub fn count_wait_ended_by_time(&self, action: &str) {
         self.ended_by_time.add(&[action], 1.0);
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 pub(crate) struct RateLimit {
     burst: f64,
     per_second: f64,
-    /// The number of tokens at that instant.
+    /// The number of tokens, and when it was last updated.
     state: Mutex<(f64, Instant)>,
 }
 

@@ -5,7 +5,7 @@ const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
 /// The index of `:authority` in the static table. This entry has no value.
 const AUTHORITY_ENTRY: usize = 1;
-/// The whole field if it is only this entry. Below, the same for entry 38: `host`, also without a value.
+/// The encoding of a field that is only this entry. The next constant is the same for entry 38, an empty `host`.
 const EMPTY_AUTHORITY: u8 = 0x80 | 1;
 const EMPTY_HOST: u8 = 0x80 | 38;
 /// The shift of the last byte that an integer may have: the server reads at most four bytes after the first one.

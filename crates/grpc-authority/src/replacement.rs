@@ -4,7 +4,7 @@ use http::uri::Authority;
 
 use crate::huffman;
 
-/// A byte that is valid in names, with a code that is at most 8 bits longer than that of any other byte in a name.
+/// A byte that is valid in names. Its code is at most 8 bits longer than the code of any other byte in a name.
 const LONG: u8 = b'~';
 
 /// Returns a valid name whose text and encoding are as long as the old ones. Returns `None` if the server accepts the

@@ -36,7 +36,7 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// Holds back those bytes of `buffer` from `start` on that must wait. No new bytes mean the end.
+    /// Holds back bytes of `buffer` from `start` on that are not final yet. No new bytes mean that the stream ended.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

@@ -1,4 +1,4 @@
-//! The token buckets of the EC2 API: one for each action, and for each describe a second one for broad calls.
+//! The token buckets of the EC2 API: one for each action, and one for unfiltered calls of each describe.
 //!
 //! The code reads no clock: callers pass the time. Source of the rates: the EC2 developer guide, "Request throttling".
 
@@ -21,7 +21,7 @@ use bucket::Bucket;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     action: &'static str,
-    /// Whether the call is a describe without filters and pages: it has no parameters, or only ids.
+    /// Whether the call is a describe without filters or paging: it has no parameters, or only ids.
     unfiltered: bool,
 }
 
@@ -60,7 +60,7 @@ fn is_narrow(call: &Call) -> bool {
 /// How full a bucket is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
-    /// The action, with the suffix `:unfiltered` for a describe without filters and pages.
+    /// The action, with the suffix `:unfiltered` for a describe without filters or paging.
     pub bucket: String,
     /// The capacity and refill rate of the bucket.
     pub rate: Rate,
@@ -89,7 +89,7 @@ impl Buckets {
         self.limits = limits;
     }
 
-    /// Takes one token for a call. `share` is the fraction of the bucket that other clients leave, at most 1.
+    /// Takes one token for a call. `share` is the fraction of the bucket that other clients leave unused, at most 1.
     pub(crate) fn draw(&mut self, now: SystemTime, call: &Call, share: f64) -> Result<(), Fault> {
         if !self.limits.enabled {
             return Ok(());

@@ -10,7 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 pub(crate) struct Chance(SmallRng);
 
 impl Chance {
-    /// Creates a source for one purpose, independent of the sources for others. Without a seed every run differs.
+    /// Creates a source for one purpose, independent of sources for other purposes. Without a seed every run differs.
     pub(crate) fn new(seed: Option<u64>, purpose: u64) -> Self {
         let seed = seed.unwrap_or_else(rand::random);
         // Multiply by an odd constant, so that neighbouring purposes get very different seeds.

@@ -211,8 +211,8 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Returns the seed of the state. With devices, it is never the configured one, because all simulators of a machine
-    /// share `/dev`. A persistent state always has a seed, because its journal is replayed.
+    /// Returns the seed of the state. With devices, the configured seed is not used, because all simulators of a
+    /// machine share `/dev`. A persistent state always has a seed, because its journal is replayed.
     pub(crate) fn state_seed(&self) -> Option<u64> {
         let given = self.seed.filter(|_| self.devices == Devices::None);
         given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))

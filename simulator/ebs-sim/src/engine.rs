@@ -125,7 +125,7 @@ impl Engine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Makes one call as the simulator itself, which needs no permissions. Fault rules apply to it. The call is
+    /// Makes one call as the simulator itself, without a permission check. Fault rules apply to it. The call is
     /// executed even when the caller drops the returned future.
     ///
     /// # Errors
@@ -296,7 +296,7 @@ impl Parts {
     }
 }
 
-/// Opens everything. Waits for a lock that a starting child process of an ended simulator may briefly hold.
+/// Opens everything. Retries the lock, because a child process that an ended simulator was starting may still hold it.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());

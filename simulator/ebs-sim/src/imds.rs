@@ -1,4 +1,4 @@
-//! The metadata service of this machine's own instance: session tokens, and a tree of paths and texts.
+//! The metadata service of this machine's own instance: session tokens, and a tree of paths and values.
 
 mod token;
 mod tree;

@@ -35,7 +35,7 @@ pub struct LedgerEntry {
     /// `ok`, EC2's error code, or `lost` for a request that never arrived. A fault rule that drops the reply does not
     /// change it.
     pub outcome: String,
-    /// Whether the client only checked if the call would work.
+    /// Whether the call was a dry run.
     pub dry_run: bool,
     /// Id of the access key that signed the request, or `None` if it was not signed.
     pub access_key: Option<String>,

@@ -102,7 +102,7 @@ impl Driver {
         }
     }
 
-    /// Calls again if the driver does not answer in time, because it may only be busy.
+    /// Gets the name. Repeats the call if the driver does not answer in time, because it may only be busy.
     pub(crate) async fn first_name(&self, bound: Duration) -> Result<DriverName, DriverError> {
         let mut asked = 1;
         loop {

@@ -30,7 +30,7 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// The new socket is accessible for this user alone from the start. Must be called in a runtime.
+    /// Binds a socket that only this user can access from the start. Must be called in a runtime.
     pub(crate) fn local(path: &Path) -> Result<Self, Failed> {
         system::Listener::bind(path).map(Self::Local)
     }

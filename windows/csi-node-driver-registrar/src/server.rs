@@ -28,7 +28,7 @@ const PREFACE: usize = 24;
 /// The server closes a connection without a preface after this time, as grpc-go does. On Windows, clients also connect
 /// just to check that a file is a socket.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long requests in flight and their connections may take when the server ends.
+/// How long requests in flight and their connections may take to finish at shutdown.
 const FAREWELL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the server tries to restore a missing socket file.
@@ -67,7 +67,7 @@ pub(crate) struct Server {
     listener: Listener,
     address: Address,
     file: Option<SocketFile>,
-    /// When the server first found the file missing, unless it is back.
+    /// When the server found the file missing, or `None` if the file exists.
     gone: Option<Instant>,
     /// Whether the log already mentions that another process has replaced the file.
     displaced: bool,

@@ -1,4 +1,4 @@
-//! Connections of either kind. The bytes that they have received determine their state.
+//! Connections over a local socket or TCP, and their state, which depends on the bytes that they have received.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! Audit records of calls: the client, the request and the outcome.
 //!
 //! Each call has exactly one record with its outcome, `"event":"call"`. A mutating call also has a record before it
-//! begins, `"event":"begin"` with the same `id`. It shows which calls a crash has interrupted.
+//! begins, `"event":"begin"` with the same `id`. Begin records show which calls a crash has interrupted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

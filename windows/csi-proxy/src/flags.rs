@@ -30,13 +30,13 @@ pub enum AuditTo {
     Off,
 }
 
-/// The default permissions of the pipes. Only the system and administrators may open them, and administrators may not
-/// serve them.
+/// The default permissions of the pipes: only the system and administrators may open them, and only the system may
+/// serve clients.
 pub const DEFAULT_PIPE_SECURITY: &str = "D:P(A;;GA;;;SY)(A;;0x12019b;;;BA)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The directories in which all paths must be. The last one is the kubelet's directory.
+    /// The directories that must contain all paths. The last one is the kubelet's directory.
     pub working_dirs: Vec<String>,
     pub windows_service: bool,
     /// Whether new SMB mappings are encrypted.

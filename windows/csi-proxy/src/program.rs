@@ -39,7 +39,7 @@ pub trait MakeHost: 'static {
 
 /// Number of worker threads, which only forward bytes.
 const WORKERS: usize = 2;
-/// How long an idle operation thread stays. It keeps its WMI connections, so it should stay long.
+/// How long an idle operation thread is kept. It holds WMI connections, so this time should be long.
 const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
 /// The name of the log file if the command line does not specify one.
 const NAME: &str = "csi-proxy";
@@ -284,6 +284,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // There is no other place to report an error of this write.
+    // A failure of this write cannot be reported anywhere else.
     let _ignored = writeln!(std::io::stderr(), "{text}");
 }

@@ -58,8 +58,8 @@ pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
     entries.into_iter().try_for_each(entry)
 }
 
-/// Returns the default descriptor for a proxy that runs as `user`, a SID. Windows requires a right on the first
-/// instance of a pipe to create more (Microsoft, "Named Pipe Security and Access Rights"), and the default descriptor
+/// Returns the default descriptor for a proxy that runs as `user`, a SID. To create more instances of a pipe, Windows
+/// requires a right on the first one (Microsoft, "Named Pipe Security and Access Rights"), and the default descriptor
 /// gives this right to the system only.
 pub(crate) fn for_user(user: &str) -> String {
     let own = if user.eq_ignore_ascii_case(SYSTEM) { String::new() } else { format!("(A;;GA;;;{user})") };

@@ -28,7 +28,7 @@ pub(crate) fn execute(host: Arc<dyn Host>, asked: &Selftest, out: &mut dyn Write
     let (mut steps, mut written) = (0_usize, Ok(()));
     let mut report = |outcome: &Outcome| {
         steps += 1;
-        // If the reader of the output is gone, complete the steps on the disk anyway.
+        // If the reader of the output is gone, still complete the steps on the disk.
         written = std::mem::replace(&mut written, Ok(())).and_then(|()| tell(out, outcome));
     };
     let failures = run(&storage, &spare, &mut report).map_err(|error| format!("nothing was done: {}", error.text()))?;

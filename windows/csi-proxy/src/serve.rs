@@ -209,7 +209,7 @@ impl Call {
             let Some(busy) = failure.busy() else { return Err(failure) };
             let (released, wait) = oneshot::channel();
             let wake = move || {
-                // Sending fails if the deadline has passed, because the receiver is gone then.
+                // Sending fails if the deadline has passed, because the receiver no longer exists.
                 let _ignored = released.send(());
             };
             let Some(_waiting) = self.service.shared.storage.on_release(busy.disk, wake) else {

@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     Panicked,
 }
 
-/// The metadata key for Windows' error number, for clients that do not compare texts.
+/// The metadata key for Windows' error number, for clients that do not compare error texts.
 const WIN32: &str = "csi-proxy-win32-error";
 /// The metadata key for the return code of a WMI method, or WMI's own error.
 const WMI: &str = "csi-proxy-wmi-code";
@@ -54,8 +54,8 @@ impl Failure {
         }
     }
 
-    /// Returns the gRPC status. Clients compare texts, so errors of the host and of arguments have the code Unknown, as
-    /// in the Go proxy.
+    /// Returns the gRPC status. Clients compare error texts, so errors of the host and of arguments have the code
+    /// Unknown, as in the Go proxy.
     pub(crate) fn status(&self) -> Status {
         let status = |code| Status::with_metadata(code, self.text(), self.metadata());
         match self {

@@ -15,7 +15,7 @@ pub(crate) use figures::process_figures;
 pub(crate) use pipe::Pipes;
 pub(crate) use security::Security;
 
-/// Returns a text as UTF-16 with a final 0, as Windows' functions expect it.
+/// Returns a string as UTF-16 with a terminating 0, as Windows' functions expect it.
 fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain(std::iter::once(0)).collect()
 }

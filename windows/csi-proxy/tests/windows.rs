@@ -129,7 +129,7 @@ async fn service_that_cannot_start_ends_without_reporting_stopped() {
     let metrics = format!("--metrics-bind-address={address}");
     let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1", &metrics]);
     let service = Installed::new(arguments);
-    // It depends on the service manager whether the start itself fails.
+    // Whether the start itself fails depends on the service manager.
     let started = service.0.start::<OsString>(&[]);
     let end = tokio::time::Instant::now() + program::LIMIT;
     while !files.log().contains("service failed") {

@@ -1,5 +1,5 @@
-//! Growth of file systems to the size of their disks. A failed growth never prevents the use of a volume:
-//! NodeStageVolume only logs it, and NodeExpandVolume returns it.
+//! Grows file systems to the size of their disks. A failure never prevents the use of a volume: NodeStageVolume only
+//! logs it, and NodeExpandVolume returns it.
 //!
 //! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
 

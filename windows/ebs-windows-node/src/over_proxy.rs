@@ -295,7 +295,7 @@ impl NodeStorage for OverProxy {
         Ok(VolumeStats { total: bytes(call, stats.total_bytes)?, used: bytes(call, stats.used_bytes)? })
     }
 
-    /// Retries after any rejection for a while, because the reply does not contain StorageWMI's code 4 (busy).
+    /// Retries for a while after any rejection, because the reply does not contain StorageWMI's code 4 (busy).
     fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, Cause> {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {

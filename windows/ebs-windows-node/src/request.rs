@@ -165,7 +165,7 @@ fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError>
     }
 }
 
-/// Accepts NTFS. Also accepts the default of Linux, because storage classes without a file system often arrive with it.
+/// Accepts NTFS. Also accepts Linux's ext2 to ext4, because a request often has one if its storage class names none.
 fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     match asked.to_ascii_lowercase().as_str() {
         "" | "ntfs" => Ok(()),

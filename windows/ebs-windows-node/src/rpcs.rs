@@ -100,7 +100,7 @@ struct Mutation<P, T> {
     rpc: Rpc,
     key: Key,
     at: (VolumeId, WinPath),
-    /// Whether this operation asks another one that holds its key to end.
+    /// Whether this operation asks a running operation with the same key to end.
     supersedes: bool,
     work: fn(&Disks, &P, &Waiters) -> Result<T, Cause>,
 }

@@ -103,7 +103,7 @@ fn format_if_blank(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Wait
                 may_write(disks, plan, disk, waiters)?;
                 storage.partition_disk(disk)?;
             }
-            // Write nothing: bring the partition online that a previous call created.
+            // Write nothing: only bring online the partition that a previous call created.
             Contents::Offline => {
                 ensure_wanted(waiters, "bringing a partition online")?;
                 disks.ensure_unchanged(disk, &plan.volume, device(&plan.attachment).as_deref())?;

@@ -39,7 +39,7 @@ const MIB: u64 = 1 << 20;
 struct World {
     host: FakeHost,
     node: CsiNode<WindowsNode>,
-    /// The tasks of the csi-proxy between the two, if there is one.
+    /// The tasks of the csi-proxy between `node` and `host`, if there is one.
     _proxy: Arc<JoinSet<()>>,
 }
 

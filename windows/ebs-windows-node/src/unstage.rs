@@ -1,5 +1,5 @@
 //! NodeUnstageVolume: flushes and unmounts the volume, removes the staging path, and takes the disk offline, because
-//! EC2 detaches it next. A later call can continue after any step. It identifies the disk before the unmount, or by its
+//! EC2 detaches it next. A later call can continue after any step. The disk is identified before the unmount, or by its
 //! serial number if nothing is mounted.
 
 use ebs_ec2::Waiters;

@@ -1,4 +1,4 @@
-//! Errors of the operations. Clients parse some of the texts. windows.md lists those, and tests compare them.
+//! Errors of the operations. Clients parse some of the error texts, which windows.md lists and tests compare.
 
 use crate::host::{Answer, HostError, OfflineReason};
 use crate::locate::SearchError;

@@ -99,7 +99,7 @@ impl DiskSearch {
         match proof {
             Proof::Serial => is_volume(&ids.serial_number, &self.volume),
             Proof::Page83 => is_volume(&page83_text(&ids.page83), &self.volume),
-            // A disk with the id of an EBS volume can only belong to that volume.
+            // A disk whose serial number names an EBS volume can only be that volume, whatever its location.
             Proof::Place => {
                 let is_there =
                     |(place, target): (&DiskLocation, u32)| place.target == target.to_string() && is_first(place);

@@ -22,7 +22,7 @@ pub fn identifier(descriptor: &[u8]) -> String {
         if let Some(text) = found.text() {
             return text;
         }
-        // Stop at an offset that does not advance past the header: the loop might never end.
+        // Stop at an offset that does not advance past the header. Otherwise the loop might never end.
         if found.next < IDENTIFIER_HEAD {
             break;
         }

@@ -1,5 +1,5 @@
-//! Checks the paths that clients send. It makes the checks of the reference, with the same order and texts, and
-//! additional ones.
+//! Checks the paths that clients send. It makes the reference's checks, in the same order and with the same error
+//! texts, and additional ones.
 
 use std::fmt;
 
@@ -45,8 +45,8 @@ pub struct PathRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     pub path: WinPath,
-    /// The working directory that contains the path. If several contain it, this is the outermost, so that most
-    /// components are checked. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
+    /// The working directory that contains the path. If several contain it, this is the outermost, to check as many
+    /// components as possible. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
     pub root: WinPath,
     /// The components of the path below `root`. It is empty if the path is the working directory itself.
     pub below: Vec<Component>,

@@ -1,4 +1,4 @@
-//! Parses and builds `REPARSE_DATA_BUFFER`: links, junctions and mount points. Complete tags are compared.
+//! Parses and builds `REPARSE_DATA_BUFFER`: links, junctions and mount points. Tags are compared bit for bit.
 
 use crate::host::EntryKind;
 use crate::types::VolumeGuid;

@@ -42,7 +42,7 @@ pub(super) enum Judged {
     No,
     /// The latency targets of the case.
     Targets,
-    /// The sum of the latencies of the phase with this name and the targets of the case.
+    /// The latencies of the phase with this name plus the latency targets of the case.
     Like(&'static str),
 }
 
@@ -100,7 +100,7 @@ impl CaseName {
                 let targets = Targets { mutating_per_life: Some(4.3), throttled: Some(0.05), ..memory };
                 (at_rate(), 0.5, Some(100), targets)
             }
-            // A thousand concurrent calls. No sidecar makes so many.
+            // By default, a thousand concurrent calls, which is more than any sidecar makes.
             Self::Burst => {
                 let targets = Targets { peak_memory: Some(64.0), ..Targets::default() };
                 (whole(args.burst, Duration::ZERO), 0.0, None, targets)
@@ -119,7 +119,7 @@ fn per_second(lives: f64) -> Duration {
 
 /// Returns the phases of a day with this number of lives. `noon` and `evening` have the same load. With the usual 2,000
 /// lives, the quiet time before the evening is 10 minutes. That is the longest time that the driver's estimated rate
-/// needs to drift back.
+/// needs to drift back to the documented rate.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };

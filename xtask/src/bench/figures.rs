@@ -1,8 +1,8 @@
 //! Computes the results from the samples and the ledger.
 //!
-//! The added latency of a call is the caller's wait minus two parts. One is EC2's own service time: of the API call
-//! that did the work, and of the transition that it began. The other is the wait for a token that even an ideal client
-//! would have had ([`super::ideal`]).
+//! The added latency of a call is the caller's wait minus two parts. One is the time that EC2 needed for the API call
+//! that did the work and for the transition that the call began. The other is the wait for a token that even an ideal
+//! client would have had ([`super::ideal`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -68,8 +68,8 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
 }
 
 /// Counts the spare calls. A spare call repeats DetachVolume for an accepted detachment, and its error proves the
-/// detachment. Only one per detachment is spare; further ones are ordinary calls. Counts calls in the ledger alone,
-/// whatever the driver reports.
+/// detachment. Only one per detachment is spare; further ones are ordinary calls. Uses only the ledger, whatever the
+/// driver reports.
 fn spare_calls(calls: &[Call]) -> u64 {
     let mut detached: HashMap<&str, bool> = HashMap::new();
     let mut spare = 0;
@@ -132,7 +132,7 @@ fn latency(rpc: Rpc, samples: &[&Sample], service: &ServiceTimes<'_>, eaten: f64
     }
 }
 
-/// Returns the duration of EC2's calls in seconds, by action and by every parameter: the volume's id or CSI name.
+/// Returns the duration of EC2's calls in seconds. A key is an action and a parameter value (volume id or CSI name).
 fn service_times(calls: &[Call]) -> ServiceTimes<'_> {
     let mut times = HashMap::new();
     for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {
@@ -185,7 +185,7 @@ mod tests {
         assert!((figures.throttled_all - 0.25).abs() < 1e-9);
     }
 
-    /// The ledger of calls alone shows which DetachVolume call is spare. Spare calls do not count as mutating calls.
+    /// Only the ledger determines which DetachVolume call is spare. Spare calls do not count as mutating calls.
     #[test]
     fn only_the_first_repeat_of_an_accepted_detach_is_spare() {
         let figures = |calls: &[Call]| {

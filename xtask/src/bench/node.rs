@@ -1,8 +1,8 @@
 //! The case `node`: the latency that a node adds to the kernel's own work, and its memory.
 //!
-//! The driver's volumes are loop devices that take turns: stage, publish, unpublish and unstage, and right after that,
-//! this program does the necessary work: blkid, a mount and a bind. The first turn of each volume formats it and is not
-//! measured.
+//! The driver's volumes are loop devices that take turns. In a turn, the driver stages, publishes, unpublishes and
+//! unstages a volume, and then this program does only the necessary work: blkid, a mount and a bind. The first turn of
+//! each volume formats it and is not measured.
 
 use std::fs;
 use std::path::Path;

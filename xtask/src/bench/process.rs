@@ -21,7 +21,7 @@ use super::report::{Verdict, missed, table};
 use crate::programs::{Env, Places, Simulator, spawn_driver};
 
 const BOUND: Duration = Duration::from_secs(60);
-/// Number of measured starts, of which the median counts.
+/// Number of measured starts. The reported times are their medians.
 const STARTS: usize = 9;
 /// How long the program is idle before its memory is measured.
 const IDLE: Duration = Duration::from_secs(3);

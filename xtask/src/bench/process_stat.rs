@@ -57,7 +57,7 @@ fn number(status: &str, label: &str) -> Option<f64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Converts a number, exactly up to 2^32: a year of CPU time, or a file of 4 GiB.
+/// Converts a number. The result is exact up to 2^32, which is a year of CPU time or a file of 4 GiB.
 pub(super) fn to_f64(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

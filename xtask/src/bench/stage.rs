@@ -133,7 +133,7 @@ async fn whole_ledger(control: &Control, from: u64) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-/// Checks that only the volumes of the instances are left.
+/// Checks that no volume that a driver created is left.
 async fn nothing_left(control: &Control) -> anyhow::Result<()> {
     let state = control.state().await?;
     let left: Vec<_> = state.live_volumes().into_iter().filter(|v| v.tags.contains_key("CSIVolumeName")).collect();

@@ -11,7 +11,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a Go duration: numbers with units, `2s`, `1m30s`, `1.5h`, `0`. Rejects negative ones.
+/// Parses a Go duration: numbers with units, `2s`, `1m30s`, `1.5h`, `0`. Rejects negative durations.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);

@@ -15,7 +15,7 @@ pub(super) fn go(text: &str) -> String {
     quoted
 }
 
-/// Returns the text escaped but unquoted. Readers cannot distinguish escapes from backslashes: for fixed texts only.
+/// Returns the text escaped but unquoted, for fixed texts only: readers cannot tell escapes from backslashes.
 pub(super) fn printed(text: &str) -> String {
     let mut printed = String::with_capacity(text.len());
     text.chars().for_each(|c| shown(&mut printed, c));

@@ -12,7 +12,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::csi_proxy::served::{Group, pipe_name};
 use crate::csi_proxy::version::Version;
 
-/// Windows' error for a pipe that does not exist: the proxy does not serve the version, or does not run.
+/// Windows' error for a pipe that does not exist: the proxy does not serve the version, or is not running.
 const FILE_NOT_FOUND: i32 = 2;
 /// Windows' error for a pipe without a free instance.
 const PIPE_BUSY: i32 = 231;

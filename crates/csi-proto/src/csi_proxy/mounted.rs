@@ -1,9 +1,9 @@
 //! Recognises the error of `GetVolumeIDFromTargetPath` for a path at which nothing is mounted. The API has no error
 //! code for it, so clients must match the text, which differs between the generations of csi-proxy.
 
-/// The text of the PowerShell generation and of this project. Between the two parts is a path without spaces.
+/// The error text of PowerShell-based proxies and of this project's. Between the two parts is a path without spaces.
 const COMMAND: (&str, &str) = ("Get-Item -Path ", ".Target, output: , error: <nil>");
-/// What these two report for a missing path, and what the WMI generation reports.
+/// What the proxies above report for a missing path, and what WMI-based proxies report.
 const WORDS: [&str; 4] = [
     "because it does not exist",
     "not a mounted folder",

@@ -139,7 +139,7 @@ async fn describe_corrects_the_time_of_every_later_call() {
 }
 
 /// If the clock's error changes, the client adapts within one describe. When the clock becomes right, one call fails
-/// first: the clocks agree, so the client attributes the refusal to a wrong key.
+/// first: because the clocks agree, the client blames the key for the refusal.
 #[tokio::test(start_paused = true)]
 async fn client_adapts_when_its_clock_error_changes() {
     let aws = Aws::ahead_by(600);

@@ -90,8 +90,8 @@ fn is_free(action: &str, fact: &str) -> bool {
     }
 }
 
-/// Panics on a wrong success: another number of objects, or another object or state, than in the corpus. A state that
-/// the driver does not know is correct.
+/// Panics on a wrong success: its objects, their number or their states differ from the corpus. A state that the driver
+/// does not know is correct.
 fn judge(action: &str, result: &str, right: &str) {
     let (right, found) = (facts(right), facts(result));
     assert_eq!(found.len(), right.len(), "{action}: {result}");
@@ -101,7 +101,7 @@ fn judge(action: &str, result: &str, right: &str) {
     }
 }
 
-/// A client whose transport returns the reply in a shared slot.
+/// A client whose transport returns the reply that a shared slot holds.
 struct Bench {
     runtime: tokio::runtime::Runtime,
     slot: Arc<Mutex<(u16, Bytes)>>,

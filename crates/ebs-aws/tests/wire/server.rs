@@ -58,7 +58,7 @@ struct Script {
     requests: Vec<Request>,
 }
 
-/// An observer that records calls, and attempts as text.
+/// An observer that records each call, and each attempt as text.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>, pub(crate) Mutex<Vec<String>>);
 

@@ -122,7 +122,7 @@ fn endpoint_from_the_profile_is_used_and_validated() {
     assert!(refused(&[("AWS_CONFIG_FILE", &path)]).contains("endpoint_url of the AWS profile=\"nonsense\""));
 }
 
-/// Otherwise the SDK would reject each call.
+/// Without this check at startup, the SDK would reject each call.
 #[test]
 fn custom_endpoint_with_fips_or_dual_stack_fails_at_startup() {
     for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {

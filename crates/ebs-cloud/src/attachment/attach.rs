@@ -49,7 +49,7 @@ pub(super) async fn attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Attached
             AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
             AttachCall::Refused(error) => error,
         };
-        // A modification ends on its own and does not make the request wrong, so this refusal does not count.
+        // A refusal because of a running modification does not count: the modification ends on its own.
         refusals += u32::from(error.class != ErrorClass::BeingModified);
         if refusals >= MAX_REFUSALS {
             return Err(map_error(op, error));

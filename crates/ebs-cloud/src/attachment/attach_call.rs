@@ -1,4 +1,4 @@
-//! The attach call. No describe precedes it, because EC2's refusal reports the same obstacles.
+//! Sends the attach call without a describe before it: EC2's refusal reports the same obstacles.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ async fn await_unblocked<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error, fir
     next.ok_or_else(|| map_error(op, error))
 }
 
-/// Fails unless the attachment exists: EC2 may refuse a repeated AttachVolume for another reason.
+/// Fails unless the attachment already exists, because EC2 may give another reason when it refuses a repeated call.
 async fn unless_already_attached<E: Ec2>(on: &PairOperation<'_, E>, error: Ec2Error) -> Result<AfterRefusal> {
     let &PairOperation { service, op, pair } = on;
     let existing = existing_attachment(service, pair);

@@ -1,7 +1,7 @@
 //! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
-//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]), and so may the error of a
-//! mutating call. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`,
+//! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). The error of a mutating call may
+//! be as stale. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`,
 //! "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that the error of
 //! such a call names is the current state. For one volume and one node, these rules apply:
 //!
@@ -9,10 +9,10 @@
 //!    only if the request was sent at least 15 s after an instant at which the attachment existed. No new attachment
 //!    starts in between, because an orchestrator does not publish a volume that it is unpublishing.
 //! 2. *Known instants* are when EC2 accepted our AttachVolume, when a describe showed the attachment, and when EC2
-//!    accepted our DetachVolume. So an attachment that this process made more than 15 s ago has ended at the first
-//!    describe that lists nothing. The answer to DetachVolume has the attach time, which identifies the attachment.
-//!    Another driver may have made this attachment since, so the memory of an earlier one proves nothing about it.
-//! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
+//!    accepted our DetachVolume. So if this process made the attachment more than 15 s ago, the first describe that
+//!    lists nothing proves its end. The answer to DetachVolume has the attach time, which identifies the attachment. If
+//!    another driver made it, this process's memory of an earlier attachment proves nothing about it.
+//! 3. *The attach time is a known instant*, by AWS's own clock: the `Date` of the reply shows the age of the attachment
 //!    to a second. Without a date, the driver uses its own clock, minus [`wall_clock::CLOCK_ERROR`]: EC2 refuses
 //!    requests whose signature is 5 min off, so the error of a working clock is smaller. SageMaker's answer to a detach
 //!    names no attachment, so the describes after it must show the attach time.
@@ -20,21 +20,20 @@
 //! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
 //! 6. *An extra DetachVolume can find out the state.* The driver sends it if EC2 has accepted a DetachVolume, a
-//!    describe lists nothing, and this would not be a proof for another 0.5 s or more. A refusal with `'available'`
+//!    describe lists nothing, and that will not be a proof for at least another 0.5 s. A refusal with `'available'`
 //!    proves the detachment, and any other refusal proves nothing. The call needs a token that no other call needs
 //!    ([`super::detach_call`]).
-//! 7. *Otherwise*, a describe shows the time after the answer to DetachVolume if sent at least 15 s after that answer.
+//! 7. *Otherwise*, a describe that lists nothing is a proof if sent at least 15 s after the answer to DetachVolume.
 //! 8. *EC2 may still carry out an AttachVolume that got no answer.* The driver waits 15 s for it before it sends
 //!    DetachVolume, so that the attach cannot follow the detach. The same applies to an AttachVolume of another
 //!    process, which may have been the leader until a moment ago. If this process did not make the attachment, the
-//!    detachment is proven only once the attacher has sent requests to this process alone for 15 s, and by another
-//!    DetachVolume after that.
+//!    proof needs another DetachVolume, sent after the attacher has called only this process for 15 s.
 //! 9. *"Attached" may show an earlier attachment.* Ours has the attach time that EC2 returned. With SageMaker, ours is
 //!    the attachment that began when SageMaker answered. After a call without an answer, describes sent 15 s later show
-//!    the truth. An attachment that existed before our call counts at once if this process knows it, or if it began at
-//!    least 15 s ago. There are two exceptions: this process sent a DetachVolume for it within the last 15 s, or this
-//!    process does not know it and has been the only leader for less than 15 s. Any other attachment counts 15 s after
-//!    this process first saw it, even in an earlier attempt.
+//!    the outcome. An attachment that existed before our call counts at once if this process knows it, or if it began
+//!    at least 15 s ago. There are two exceptions: this process sent a DetachVolume for it within the last 15 s, or
+//!    this process does not know it and has been the only leader for less than 15 s. Any other attachment counts 15 s
+//!    after this process first saw it, even in an earlier attempt.
 //!
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
 //! EC2 rounds.
@@ -55,7 +54,7 @@ const SAME: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Describes sent at this instant or later show the current state. It is 15 s after EC2's answer.
+    /// Describes sent at this instant (15 s after EC2's answer) or later show the current state.
     pub(crate) settled: Instant,
     identity: Identity,
 }
@@ -193,7 +192,7 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// Returns the instant for [`end_is_believed_from`] that the attachment's age allows. EC2 reported `said` at `at`.
+/// Returns the instant from which an empty describe is proof, by the attachment's age. EC2 reported `said` at `at`.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }

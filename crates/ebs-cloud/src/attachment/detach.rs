@@ -22,7 +22,7 @@ const MAX_DETACH_CALLS: u32 = 3;
 
 enum End {
     Gone,
-    /// A describe that would show the detach lists an attachment that is not detaching.
+    /// A describe that is late enough to show the detach lists an attachment that is not detaching.
     StillAttached,
     /// EC2 lists no attachment, but the describe may be too stale to prove it.
     Unlisted,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::instance_cache;
 use crate::timeouts::SETTLE;
 
-/// How long to avoid a name that EC2 reported as in use without listing a device there.
+/// How long to avoid a name that EC2 reported as in use although it listed no device with that name.
 const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
 /// How long an attachment with an unknown outcome keeps its name, unless EC2 shows the outcome earlier.
 const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
@@ -45,7 +45,7 @@ struct InFlight {
 #[derive(Debug, Default)]
 struct InstanceNames {
     in_flight: HashMap<VolumeId, InFlight>,
-    /// Names that EC2 reported as in use without listing a device there, and when. Oldest first.
+    /// Names that EC2 reported as in use although it listed no such device, with the expiry of each. Oldest first.
     likely_bad: Vec<(DeviceName, Instant)>,
 }
 
@@ -67,8 +67,8 @@ impl DeviceNames {
         by_instance
     }
 
-    /// Reserves a free name, and the card with the fewest volumes on instances with several cards. A volume keeps its
-    /// reservation after an attempt with an unknown outcome, unless EC2 lists the name as in use.
+    /// Reserves a free name and, on an instance with several cards, the card with the fewest volumes. A volume keeps
+    /// its reservation after an attempt with an unknown outcome, unless EC2 lists the name as in use.
     pub(crate) fn reserve(&self, instance: &Instance, volume: &VolumeId, cards: u32) -> Option<Reservation> {
         let mut by_instance = self.live();
         let names = by_instance.entry(instance.id.clone()).or_default();
@@ -94,7 +94,7 @@ impl DeviceNames {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// Records that EC2 shows the attachment. The reservation expires once no cached description can omit it.
+    /// Records that EC2 shows the attachment. The reservation expires once every cached description must list the name.
     pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };

@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// EC2 may take long to show the outcome of an AttachVolume.
+/// EC2 may take a long time to show the outcome of an AttachVolume.
 #[tokio::test(start_paused = true)]
 async fn device_name_of_an_unclear_attach_is_held_for_10_minutes() {
     let names = DeviceNames::default();

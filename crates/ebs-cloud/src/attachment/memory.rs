@@ -35,7 +35,7 @@ pub(crate) enum Unfinished {
     Nothing,
     /// An AttachVolume got no answer. EC2 may carry it out until `until`.
     Attach { sent: Instant, until: Instant },
-    /// EC2 may have accepted a DetachVolume, of which this process has seen neither the end nor a later attachment.
+    /// EC2 may have accepted a DetachVolume, and this process has seen neither its end nor a later attachment.
     Detach { since: Instant },
 }
 
@@ -114,7 +114,7 @@ impl AttachmentState {
     }
 }
 
-/// The states of all pairs. They outlive an attempt, so that a later attempt of an impatient client has a proof.
+/// The states of all pairs. They outlive an attempt, so a retry can use what an earlier attempt has proven.
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory(Mutex<HashMap<Pair, AttachmentState>>);
 

@@ -33,7 +33,7 @@ pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment 
     }
 }
 
-/// Returns an attachment to another node if it blocks an attachment to this node, never for a Multi-Attach volume.
+/// Returns an attachment to another node that blocks one to this node, or `None` for a Multi-Attach volume.
 pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Attachment> {
     if volume.multi_attach == Some(true) {
         return None;

@@ -54,7 +54,7 @@ impl PendingDetaches {
         entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
     }
 
-    /// Returns the instant since which EC2 has listed the attachment as busy, even in earlier operations.
+    /// Returns since when EC2 has listed the attachment as busy, counting earlier operations too.
     pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
         self.live().get(pair)?.busy_since
     }

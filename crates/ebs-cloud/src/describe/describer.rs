@@ -37,7 +37,7 @@ pub(crate) enum Verdict<T> {
 pub(crate) enum FirstPoll {
     /// Describe now, because the condition may hold already.
     Now,
-    /// EC2 has just begun the transition. Describe after the least time that it usually takes.
+    /// EC2 has just begun the transition. Describe after the shortest time that it usually takes.
     After(Transition),
 }
 
@@ -222,7 +222,7 @@ impl Poll<'_> {
     }
 }
 
-/// Describes the key once: until the operation's deadline, but for at least 5 s and at most [`DESCRIBE_TIMEOUT`].
+/// Describes the key once. The limit is the operation's deadline, but at least 5 s and at most [`DESCRIBE_TIMEOUT`].
 async fn describe_once<Q: DescribeQuery, E: Ec2>(
     batcher: &DescribeBatcher<Q, E>,
     step: &str,

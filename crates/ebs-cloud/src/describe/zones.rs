@@ -41,7 +41,7 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Returns the names that no zone of the region has, or none if EC2 does not list the zones: EC2 then checks them.
+    /// Returns the names that match no zone. Returns no names if EC2 does not list the zones, so that EC2 checks them.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),

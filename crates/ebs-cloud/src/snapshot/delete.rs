@@ -96,7 +96,7 @@ fn with_ec2_message(error: &CloudError) -> String {
     error.cause.as_ref().map_or_else(|| error.to_string(), |ec2| format!("{error}: {ec2}"))
 }
 
-/// Returns the error for a snapshot with fast restores, which the driver's IAM policies do not permit it to disable.
+/// Returns the error for a snapshot with fast restores, which the driver has no IAM permission to disable.
 fn is_restored_fast(op: &OpContext<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     let zones = zones_named(&error.message).unwrap_or("some zones");
     let message = format!(

@@ -1,7 +1,7 @@
 //! Creates a snapshot with its lock and its fast restores.
 //!
 //! If a feature cannot be added, a final error must not leave the snapshot behind. The driver deletes a snapshot that
-//! this process took and did not report. It keeps any other, which a client may know, and its error is not final.
+//! this process took and did not report. It keeps any other one, which a client may know, and the error is not final.
 
 use ebs_ec2::{Ec2, Snapshot, SnapshotId, Waiters};
 
@@ -82,8 +82,8 @@ async fn check_features<E: Ec2>(service: &SnapshotService<E>, features: &Snapsho
     if zones.is_empty() { Ok(()) } else { check_fast_restore_zones(service, zones).await }
 }
 
-/// Adds the features that this process has not seen on the snapshot yet. The lock comes first: EC2 refuses to delete a
-/// snapshot with fast restores, so a refused lock could not be rolled back after them.
+/// Adds the features that this process has not seen on the snapshot yet. The lock comes first: if EC2 refuses it, the
+/// driver must delete the snapshot, which EC2 refuses once fast restores are enabled.
 async fn apply_features<E: Ec2>(
     service: &SnapshotService<E>,
     taken: &Taken,

@@ -49,19 +49,19 @@ impl SnapshotMemory {
         }
     }
 
-    /// Records that a client may know the snapshot. The entry is then needed only for the first [`SETTLE`] of a term.
+    /// Records that a client may know the snapshot. Its entry is needed only in the first [`SETTLE`] of a lease term.
     pub(crate) fn record_reported(&self, id: &SnapshotId) {
         if let Some(taken) = self.taken.get(id) {
             self.taken.insert(id.clone(), TakenSnapshot { is_reported: true, ..taken }, SETTLE);
         }
     }
 
-    /// Returns true if this process took the snapshot within the sidecar's term, and no client can know it.
+    /// Returns true if this process took the snapshot within the sidecar's lease term, and no client can know it.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| !taken.is_reported && taken.at >= term_began)
     }
 
-    /// Returns true if this process took the snapshot within the sidecar's term, so that no other can have deleted it.
+    /// Returns true if this process took the snapshot within the lease term, so no other process can have deleted it.
     pub(crate) fn is_taken(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| taken.at >= term_began)
     }

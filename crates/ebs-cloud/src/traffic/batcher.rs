@@ -1,7 +1,7 @@
 //! Batches the describes of one kind of object: one call covers all subscribers.
 //!
 //! A subscriber gets an observation from each call that was sent *after* it subscribed. A task of the batcher, the poll
-//! loop, makes the calls. Dropping the batcher aborts it, which is safe because it only reads.
+//! loop, makes the calls. Dropping the batcher aborts the loop, which is safe because the loop only reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -66,8 +66,8 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
-    /// Subscribes to the key until the subscription is dropped, inside a tokio runtime. The subscriber also gets errors
-    /// as observations: a throttle, a lost answer, or a refusal that names the key or affects all keys.
+    /// Subscribes to the key until the subscription is dropped. Call it inside a tokio runtime. The subscriber also
+    /// gets errors as observations: a throttle, a lost answer, or a refusal that names the key or affects all keys.
     pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
         let mut state = self.shared.state();

@@ -12,7 +12,7 @@ pub(super) type ResultsByKey<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::R
 
 /// Queries all keys, which must be distinct. EC2 fails the whole call for one bad key. The keys that the error names
 /// get the error, or an empty result if they are missing or malformed, and the others are queried again. If the error
-/// names no key, the keys are bisected until the failing ones are alone.
+/// names no key, the keys are bisected until each failing key is isolated.
 pub(super) async fn query<Q: DescribeQuery, F>(
     keys: Vec<Q::Key>,
     call: impl Fn(Vec<Q::Key>) -> F + Send,

@@ -2,8 +2,8 @@
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets. Each action has one. A describe by ids without a filter, or of everything, uses a
-/// smaller bucket than a describe with a filter or a page length.
+/// One of EC2's token buckets. Each action has its own, and each describe has a second, smaller one for calls with
+/// neither a filter nor a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BucketKey {
     action: Action,

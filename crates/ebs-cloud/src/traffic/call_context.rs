@@ -1,4 +1,4 @@
-//! What the rate limiter must know about a call: its priority, its deadline and its waiters.
+//! What the rate limiter needs for a call: its priority, its deadline and its waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A position in the rate limiter's queues. A request's first try sets it, the first call uses it up, clones share it.
+/// A place in the rate limiter's queues, shared by clones: the first wait for a token sets it, a call uses it up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,

@@ -35,7 +35,7 @@ impl<E> RateLimited<E> {
         self.limiter.rate(bucket)
     }
 
-    /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at the place in the queue,
+    /// Returns a handle for one mutation and its retries. Its calls wait for their tokens at `place` in the queue,
     /// until the deadline or until no client waits. After that they fail as throttled, without being sent.
     pub(crate) fn for_mutation(self: &Arc<Self>, end: Instant, waiters: &Waiters, place: QueuePlace) -> Ec2Handle<E> {
         self.within(CallContext::mutation(end, waiters, place))
@@ -59,7 +59,7 @@ impl<E> RateLimited<E> {
 /// The rate-limited port for one call and its retries, which keep the call's position in the queue. If a call has no
 /// token at the deadline, it fails with [`ErrorClass::Throttled`] and is not sent.
 ///
-/// Cancellation: a call dropped while it waits for its token was not sent. EC2 may have carried out one dropped later.
+/// Cancellation: a call dropped while it waits for its token was not sent. EC2 may carry out a call dropped later.
 #[derive(Debug)]
 pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,

@@ -41,7 +41,7 @@ struct Entry<K> {
     polled: Option<Instant>,
     /// Whether the last call for this subscriber is still in flight.
     in_flight: bool,
-    /// When the latest call that gave the subscriber a result was sent.
+    /// The send time of the latest call that gave the subscriber a result.
     observed: Option<Instant>,
 }
 

@@ -215,7 +215,7 @@ proptest! {
             for (id, (_, times)) in &present {
                 let polled = schedule.entries[id].polled;
                 let since = polled.unwrap_or(times.first);
-                // Allow the longest interval and the time of a few earlier calls for other subscribers.
+                // Allow for the longest interval and for a few earlier calls for other subscribers.
                 prop_assert!(now.saturating_duration_since(since) <= MAX_INTERVAL + ms(2_000), "forgotten");
             }
         }

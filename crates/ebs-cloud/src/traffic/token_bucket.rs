@@ -19,7 +19,7 @@ const INCREASE_STEP: f64 = 0.01;
 const MIN_RATE_SHARE: f64 = 0.02;
 /// The time in which the estimated rate rises from zero to the documented rate if EC2 does not throttle.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
-/// How long after a lone throttle, which left the rate unchanged, the next throttle decreases it.
+/// Within this time after a lone throttle, which leaves the rate unchanged, another throttle decreases the rate.
 const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
 /// The rate of a burst, as a multiple of the documented rate. A throttle arrives before the whole burst is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
@@ -68,7 +68,7 @@ impl TokenBucket {
             return Err(self.next_burst_token);
         }
         if !self.tokens.take() {
-            // Wait slightly longer than exact, so that rounding does not cause a futile try.
+            // Wait slightly longer than the exact time, so that rounding does not cause a futile try.
             let missing = self.tokens.until_next(self.rate) + Duration::from_micros(1);
             return Err((now + missing).max(self.next_burst_token));
         }
@@ -123,7 +123,7 @@ impl TokenBucket {
         token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
-    /// Returns the estimated capacity. Other drivers use the same share of it as of the new tokens.
+    /// Returns the estimated capacity. Assumes that other drivers use the same share of it as of the refill.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

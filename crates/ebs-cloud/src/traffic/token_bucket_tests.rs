@@ -251,7 +251,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A throttle also empties the estimated bucket.
+    /// After a throttle, the estimated bucket is empty.
     #[test]
     fn estimate_never_exceeds_the_documented_rate(events in events()) {
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Learns how long EC2's state transitions typically take.
 //!
-//! A poll only shows that a transition ended between it and the previous poll. The time of the previous poll is
-//! recorded, or half the time of a first poll, so that the next first poll is too early rather than too late.
+//! A poll shows only that the transition ended after the previous poll. This module records the previous poll's time,
+//! or half of a first poll's, so that later polls start too early rather than too late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ impl TransitionTimes {
         self.0[transition as usize].typical()
     }
 
-    /// Records a transition by the times, from its start, of the last poll before its end and of the poll that saw it.
+    /// Records when polls last saw the transition unfinished and first saw it finished, measured from its start.
     pub(crate) fn record(&self, transition: Transition, not_done_at: Option<Duration>, done_at: Duration) {
         self.0[transition as usize].record(not_done_at.unwrap_or(done_at / 2));
     }

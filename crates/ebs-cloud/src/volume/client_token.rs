@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::traffic::Expiring;
 
-/// EC2 creates no volume for a deleted volume's token for about 12 h. An earlier expiry costs one call.
+/// For about 12 h, EC2 creates no volume for the token of a deleted one. Forgetting the counter earlier costs one call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::traffic::Transition;
 use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
-/// How often one attempt switches to the next client token after it lost a volume.
+/// How many times one attempt may switch to the next client token after it lost a volume.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
 enum Submitted {

@@ -78,9 +78,9 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: SharedAnswers::default() }
     }
 
-    /// Returns the IOPS limits of the type at the site, or `None` for types without a choice of IOPS. They have no
-    /// maximum while EC2 has not named one. Calls EC2 only if the query is for more IOPS than every zone supports for
-    /// the type, for at most [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
+    /// Returns the IOPS limits of the type at the site, or `None` for types without a choice of IOPS. The limits have
+    /// no maximum until EC2 names one. Calls EC2 only if the query is for more IOPS than every zone supports for the
+    /// type, and waits at most [`timeouts::PROBE`]. `tags` are the tags that an IAM policy may require.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
         let unlimited = query.volume_type.iops_limits()?.with_max(None);
         if let Some(Some(max)) = self.known.cached(&key(query.volume_type, query.site)) {

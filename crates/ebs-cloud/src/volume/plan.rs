@@ -117,7 +117,7 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a clone with another key or in another zone: it has the zone and the key of its source.
+/// Rejects a clone in another zone or with another key, because a clone gets both from its source.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<()> {
     let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if let Some(key) = &spec.kms_key_id

@@ -18,7 +18,7 @@ pub(super) async fn request_refused<E: Ec2>(
     service.memory.forget_request(&spec.name);
     match (error.class, &spec.source) {
         (ErrorClass::InsufficientCapacity, _) => no_room(creation, request, error),
-        // A clone cannot move to another zone, so only other volumes count as "no capacity".
+        // A clone cannot move to another zone. For other volumes, treat this error as a lack of capacity.
         (ErrorClass::VolumeTypeNotInZone, Source::Blank | Source::Snapshot(_)) => no_room(creation, request, error),
         (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
             CloudError::source_not_found(Object::Snapshot(id.clone())).caused_by(error)

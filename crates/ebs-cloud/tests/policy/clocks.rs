@@ -153,7 +153,7 @@ async fn time_of_day_is_read_from_the_machine_each_time() {
     let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
     let spec = snapshot_spec("snap", &volume);
     let error = cloud.snapshots.ensure(&spec, &features, &fixture.waiters).await.unwrap_err();
-    // EC2's clock is right, so EC2 refuses the end of the lock as past.
+    // EC2's clock is right, so EC2 refuses an end of the lock that is in the past.
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
     assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));
 }

@@ -176,8 +176,8 @@ async fn detach_also_removes_a_late_attach_with_a_lost_reply() {
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
-/// Detaches the volume. EC2 carries out another process's AttachVolume once `after` is done. At the end nothing may be
-/// attached.
+/// Detaches the volume. EC2 carries out another process's AttachVolume once `after` is done. The volume must end up
+/// detached.
 async fn detach_while_another_attaches(
     fixture: &Fixture,
     volume: &VolumeId,
@@ -284,8 +284,8 @@ async fn new_leader_waits_once_for_calls_of_the_previous_one() {
     assert!(took < Duration::from_secs(1), "{took:?}, {:?} after the first attempt", began.elapsed());
 }
 
-/// Returns a volume that was attached to the machine's own instance a moment ago. A detach may be followed by an extra
-/// DetachVolume, which replaces a longer wait.
+/// Returns a volume that was attached to the machine's own instance a moment ago. To detach it, the driver may send an
+/// extra DetachVolume instead of waiting longer.
 async fn attached() -> (Fixture, VolumeId, NodeId) {
     let fixture = with_detach_seconds(1).await;
     fixture.serve_alone().await;

@@ -1,4 +1,4 @@
-//! Temporary refusals of EC2: during a modification, while an instance terminates, and with fast restores.
+//! Temporary refusals by EC2: during a modification, while an instance terminates, and with fast restores.
 
 use std::time::Duration;
 

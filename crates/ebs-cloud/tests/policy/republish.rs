@@ -1,4 +1,4 @@
-//! Tests of attaches that send no describe first, and of EC2's refusals, also with a second process.
+//! Attaches without a preceding describe, and EC2's refusals, with one driver process and with two.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Fast restores, locks and Outposts of snapshots, also with a second process.
+//! Fast restores, locks and Outposts of snapshots, with one driver process and with two.
 
 use ebs_cloud::{CloudErrorKind, Lock, LockEnd, LockMode, SnapshotFeatures, SnapshotSpec};
 use ebs_ec2::{Action, ConnectionId, ErrorClass, Limit, SnapshotId};

@@ -39,7 +39,7 @@ pub(super) fn job(flags: &Flags, platform: Platform) -> Result<Job, Refused> {
     Ok(job)
 }
 
-/// Also checks values that the mode does not use, so that a mistake is reported where it was made.
+/// Reads the common flags. Checks even values that the mode does not use, so that mistakes in them are reported.
 fn common(flags: &Flags) -> Result<Settings, Refused> {
     let CommonFlags { kubeconfig, shutdown_timeout, .. } = &flags.common;
     let user_agent_extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone());

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::chart;
 use crate::on_a_cluster::{make_namespaces, path};
 
-/// How long an API server may take until it enforces a policy that it has accepted.
+/// How long an API server may take to enforce a policy that it has accepted.
 const HEEDED: Duration = Duration::from_secs(60);
 const LEADS_TO_PIPES: &str = "a hostPath leads to the pipes of csi-proxy";
 const IS_HOST_PROCESS: &str = "host processes are for these accounts";
@@ -107,9 +107,9 @@ async fn with_the_sample() -> anyhow::Result<KubeApi> {
     Ok(api)
 }
 
-/// The sample policy rejects mounts of csi-proxy's pipes in any spelling of the path and of the directories above them,
-/// and host processes in each kind of container. The listed accounts may use both, but accounts of the same name in
-/// other namespaces may not. Other paths are allowed.
+/// The sample policy rejects mounts of csi-proxy's pipes and of their parent directories, in any spelling of the path.
+/// It also rejects host processes in each kind of container. The listed accounts may use both, but accounts of the same
+/// name in other namespaces may not. Other paths are allowed.
 #[tokio::test]
 async fn admission_sample_rejects_csi_proxy_pipes_and_host_processes() -> anyhow::Result<()> {
     let api = with_the_sample().await?;

@@ -25,8 +25,8 @@ fn named_paths(text: &str) -> Vec<Vec<String>> {
     drives.map(|(at, _)| components(&text[at - 1..ends(at)])).collect()
 }
 
-/// Returns the volume names of the mounts that hide a path in the container's arguments or environment. A mount of a
-/// host directory at its own path hides nothing.
+/// Returns the volume names of the mounts that hide a path named in the container's arguments or environment. A mount
+/// of a host directory at its own path hides nothing.
 fn covering(pod: &Value, container: &Value) -> Vec<String> {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let host_paths: BTreeMap<String, Vec<String>> = all(&pod["volumes"])
@@ -65,7 +65,7 @@ fn shows_its_host(outcome: &Outcome) -> anyhow::Result<usize> {
     Ok(containers)
 }
 
-/// No mount of the pod hides a path in the arguments or environment of a host process, such as the driver's socket.
+/// The arguments or environment of a host process name the paths, such as the path of the driver's socket.
 #[tokio::test]
 async fn no_mount_hides_a_path_given_to_a_host_process() -> anyhow::Result<()> {
     let rendered = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none());

@@ -1,4 +1,4 @@
-//! Finds the names in a PromQL expression: metrics with their selectors, and labels of groupings.
+//! Finds the names in a PromQL expression: metrics with their selectors, and grouping labels.
 
 /// A metric that an expression selects, and the labels of its selector.
 #[derive(Debug, PartialEq, Eq)]

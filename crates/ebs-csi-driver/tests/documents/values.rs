@@ -1,4 +1,4 @@
-//! Checks the chart values in the documents.
+//! Checks that the chart has all values that the documents name.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;

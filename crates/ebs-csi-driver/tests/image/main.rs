@@ -1,5 +1,5 @@
-//! The container images: their content and their reproducible build. The tests need the programs that `scripts/setup
-//! test` fetches.
+//! Tests the container images: their content and their reproducible build. Needs the programs that `scripts/setup test`
+//! fetches.
 
 mod contents;
 mod on_arm64;

@@ -1,4 +1,4 @@
-//! The image for arm64.
+//! Tests the image for arm64.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

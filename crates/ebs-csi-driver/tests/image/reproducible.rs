@@ -42,7 +42,7 @@ async fn release(driver: &str, to: &Path) -> anyhow::Result<BTreeMap<String, Vec
     files.collect()
 }
 
-/// Each crate and each Debian package has a version, a licence and a package URL.
+/// Checks that each crate and each Debian package in the bill has a version, a licence and a package URL.
 fn bill_is_complete(bill: &[u8], crates: &[String; 2]) -> anyhow::Result<()> {
     let bill: Value = serde_json::from_slice(bill)?;
     let mut listed = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The images of Windows nodes.
+//! Tests the images for Windows nodes.
 
 use ebs_testkit::run_dir::OwnDir;
 

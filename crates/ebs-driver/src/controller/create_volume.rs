@@ -143,8 +143,8 @@ fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError>
     }
 }
 
-/// Returns whether the request asks for encryption. A key alone also asks for it. `false` asks for nothing: EC2 still
-/// encrypts the volume if the account's setting or the source requires it.
+/// Returns whether the request asks for encryption. A KMS key requests it even without `encrypted`. `encrypted: false`
+/// has no effect: EC2 still encrypts the volume if the account's setting or the source requires it.
 fn encrypted(parameters: &VolumeParameters) -> bool {
     if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
         tracing::warn!("encrypting the volume with kmsKeyId, although parameter encrypted is false");

@@ -1,4 +1,4 @@
-//! For a node-local volume, ControllerPublishVolume only asks EC2 which volume is at the device. No operation runs.
+//! Publishes a node-local volume: asks EC2 which volume is at the device, and runs no operation.
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;

@@ -179,7 +179,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Reads `.Field`, `$variable`, the plain `.` and `$`, or a word.
+    /// Reads `.Field`, `$variable`, a plain `.` or `$`, or a word.
     fn name(&mut self, first: char) -> Result<()> {
         let line = self.line;
         self.skip(usize::from(matches!(first, '.' | '$')));

@@ -7,7 +7,7 @@ pub(super) const TEXT: usize = 16 * 1024;
 
 const DEPTH: usize = 64;
 
-/// Maximum depth of evaluation. It exceeds the maximum depth of the text and fits any stack.
+/// Maximum depth of evaluation: larger than the maximum nesting of a template's text, and small enough for any stack.
 const CALLS: usize = 256;
 
 /// Maximum number of steps: one for each evaluated node and one for each processed byte.

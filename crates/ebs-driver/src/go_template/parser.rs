@@ -52,7 +52,7 @@ impl Parser {
         self.peek()
     }
 
-    /// If the next token is this one, consumes it and the spaces before it. Returns whether it did.
+    /// Consumes the next token, and the spaces before it, if it is this one. Returns true when it was.
     fn accept(&mut self, token: &Token) -> bool {
         let found = self.peek_word() == Some(token);
         if found {

@@ -1,5 +1,5 @@
-//! `printf`, with the verbs that short values need. Where Go writes a mistake into the text (`%!d(string=x)`), this
-//! returns an error, because such a text is useless as a value.
+//! `printf`, with the verbs that short values need. Where Go writes an error into the text (`%!d(string=x)`), this
+//! module returns an error, because such a text is useless as a value.
 
 use super::limits;
 use super::literals::quote;

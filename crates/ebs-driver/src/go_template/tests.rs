@@ -12,10 +12,10 @@ fn volume() -> Data {
     of_names("data-db-0", "team-a", "pvc-1234-abcd")
 }
 
-/// Templates with their output, with `⏎`, `⇥` and `↓` for a new line, a tab and a vertical tab.
+/// Templates and their output. `⏎`, `⇥` and `↓` stand for a new line, a tab and a vertical tab.
 const VALUES: &str = include_str!("tests/values.txt");
 
-/// Templates that are rejected, with `⏎` for a new line.
+/// Templates that are rejected. `⏎` stands for a new line.
 const REFUSED: &str = include_str!("tests/refused.txt");
 
 /// Templates that Go accepts and this crate rejects. They have constants that no value needs, or values that do not fit

@@ -216,7 +216,7 @@ fn attributes(entry: &MountEntry) -> BTreeSet<Attribute> {
     Attribute::distinguishing(entry.options.iter().map(String::as_str))
 }
 
-/// Returns the wanted attributes in which the mount table can distinguish two mounts of one file system.
+/// Returns the requested attributes by which the mount table can distinguish two mounts of one file system.
 fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
     let mut wanted = options.of_one_mount();
     wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));

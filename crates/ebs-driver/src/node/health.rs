@@ -3,13 +3,10 @@ use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, Vo
 use ebs_ec2::VolumeId;
 use ebs_mounter::{DeviceQuery, MountEntry, MountTable, NodePath, PathKind};
 
-use super::LinuxNode;
-use super::dead_mounts;
 use super::error::{Cause, NodeError};
-use super::growth;
 use super::owner::{self, Owner, not_published};
-use super::repair;
 use super::request::{Handle, Health};
+use super::{LinuxNode, growth, repair};
 use crate::rpc::Rpc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +77,7 @@ pub(super) async fn problem_at(node: &LinuxNode, volume: &Handle, path: &NodePat
     Ok(not_grown(node, &id, entry).await)
 }
 
-/// Returns the problem of a file system that is smaller than its disk. Call this after the more severe checks.
+/// Returns the problem of a file system that is smaller than its disk. Check for more severe problems first.
 async fn not_grown(node: &LinuxNode, volume: &VolumeId, entry: &MountEntry) -> Option<Ailment> {
     let message = growth::shortfall(node, volume, entry).await?;
     Some(Ailment::degraded("NotGrown", message))
@@ -141,7 +138,7 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &PathKind) -> Option<Ailme
         Owner::Other(other) => return inaccessible("ForeignDevice", format!("another device is mounted: {other}")),
         Owner::Volume | Owner::Silent => {}
     }
-    if let Some(error) = dead_mounts::evidence_of_death(entry, found) {
+    if let Some(error) = owner::evidence_of_death(entry, found) {
         return inaccessible("InputOutputError", format!("the file system is unusable: {error}"));
     }
     if repair::turned_read_only(entry) {

@@ -13,7 +13,7 @@ use super::request::VolumePath;
 
 const NAMED: usize = 4;
 
-/// Refuses while the disk is bound as a raw device elsewhere: writes there would corrupt a file system here.
+/// Fails while the disk is bound as a raw device elsewhere: writes there would corrupt a file system here.
 pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
@@ -37,7 +37,7 @@ pub(super) async fn refuse_before_raw(node: &LinuxNode, disk: DeviceNumber) -> R
     if uses.raw.is_empty() { refuse_unseen(node, disk).await } else { Ok(()) }
 }
 
-/// Refuses while another mount namespace or a tool holds the disk. Accepts a device that the kernel built on the disk,
+/// Fails while another mount namespace or a tool holds the disk. Accepts a device that the kernel built on the disk,
 /// such as an automatically activated LVM volume group, because it belongs to the pod.
 async fn refuse_unseen(node: &LinuxNode, disk: DeviceNumber) -> Result<(), Cause> {
     let hold = node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("open the device exclusively"))?;
@@ -92,7 +92,7 @@ pub(super) async fn ensure_released(
     refuse_held(node, disk, unmounted).await
 }
 
-/// Refuses while something outside the mount table holds the disk. If the disk is free, the exclusive open flushes it.
+/// Fails while something outside the mount table holds the disk. If the disk is free, the exclusive open flushes it.
 pub(super) async fn refuse_held(node: &LinuxNode, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
     match node.mounter.try_exclusive_open(disk).await.map_err(Cause::io("check that the device is free"))? {
         Hold::Free => Ok(()),

@@ -1,8 +1,8 @@
 //! Errors of NodeStageVolume and NodePublishVolume, and the codes that they may have.
 //!
 //! The kubelet treats most codes of these calls as final (`isFinalError` in its `csi_client.go`). It then records that
-//! nothing of the volume is mounted at the path, and never unmounts it. EC2 would then detach the volume under a staged
-//! mount, and a published mount would keep NodeUnstageVolume from ever succeeding.
+//! the volume is not mounted at the path, and never unmounts it there. EC2 would then detach a volume that is still
+//! staged, and a published mount would keep NodeUnstageVolume from ever succeeding.
 //!
 //! A [`PlaceError`] has a final code only if the mount table after the last step proves that no mount is left.
 
@@ -20,8 +20,8 @@ use crate::status::{IntoStatus, Meaning, into_status};
 pub struct PlaceError {
     #[source]
     error: NodeError,
-    /// The call that removes the mount that may remain at the path. `None` if it is proven that nothing of the volume
-    /// is mounted there, in which case the error keeps its code.
+    /// The call that removes a mount that may remain at the path. `None` if the volume is proven not to be mounted
+    /// there, in which case the error keeps its code.
     undo: Option<&'static str>,
 }
 

@@ -3,16 +3,12 @@
 use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{DeviceQuery, FsType, MountEntry, MountSource, NodePath, PathKind};
 
-use super::LinuxNode;
-use super::dead_mounts;
 use super::decide::{self, Mounted};
 use super::error::{Cause, NodeRefusal};
-use super::in_use;
-use super::owner;
-use super::repair;
 use super::request::{Publish, PublishWhat};
 use super::stage::ensure_large_enough;
 use super::wanted::ensure_wanted;
+use super::{LinuxNode, in_use, owner, repair};
 
 pub(super) async fn run(node: &LinuxNode, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
     let found = plan.target.kind().await.map_err(Cause::io("examine the target path"))?;
@@ -39,9 +35,9 @@ async fn file_system(
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
     let at_staging = staging.kind().await.map_err(Cause::io("examine the staging path"))?;
-    dead_mounts::refuse_dead(staging, &staged, &at_staging)?;
+    owner::refuse_dead(staging, &staged, &at_staging)?;
     let options = node.mounter.effective(&plan.options);
-    dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
+    owner::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     if decide::published(entry, &staged, fs_type, &options)? == Mounted::AsWanted {
@@ -79,7 +75,7 @@ async fn block(
     ensure_large_enough(&device, promised).await?;
     // The pod may write to the disk from now on, so the record of an interrupted format must not permit another format.
     node.mounter.forget_format(&plan.volume).await?;
-    dead_mounts::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
+    owner::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     let leads_to = match entry {

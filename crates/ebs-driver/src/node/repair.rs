@@ -8,13 +8,10 @@ use ebs_mounter::{
     CheckError, Device, FsType, Hold, MountEntry, MountError, MountTable, NodePath, Superblock, Suspicion, UnmountError,
 };
 
-use super::LinuxNode;
-use super::dead_mounts;
 use super::error::{Cause, NodeRefusal};
-use super::in_use;
-use super::owner;
 use super::request::Stage;
 use super::wanted::ensure_wanted;
+use super::{LinuxNode, in_use, owner};
 use crate::status::chain;
 
 /// The result of a mount. After `Refused` and `WithErrors`, a check may repair the file system.
@@ -157,14 +154,14 @@ async fn is_only_mount(device: &Device) -> Result<bool, Cause> {
     Ok(MountTable::read().await?.of_device(device.number()).count() == 1)
 }
 
-/// Refuses a new mount whose file system is already dead or read-only after errors, and unmounts it. Another mount
-/// namespace still uses it, and every further mount would show the same state.
+/// Unmounts a new mount whose file system is already dead or read-only after errors, and returns an error. Another
+/// mount namespace still uses the file system, and every further mount would show the same state.
 async fn refuse_shared_failure(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<(), Cause> {
     let found = plan.staging.kind().await.map_err(Cause::io("examine the staging path"))?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let Some(entry) = table.topmost(&at) else { return Ok(()) };
     let (at, also) = (plan.staging.clone(), "in use in another mount namespace".to_owned());
-    let refused = match dead_mounts::evidence_of_death(entry, &found) {
+    let refused = match owner::evidence_of_death(entry, &found) {
         Some(error) => NodeRefusal::DeadFileSystem { at, error, also },
         None if !plan.options.is_read_only() && turned_read_only(entry) => {
             NodeRefusal::ReadOnlyAfterErrors { at, also }
@@ -221,7 +218,7 @@ pub(super) async fn clear_unchecked(
     // Test a write before the unmount: the result decides how to handle a holder in another mount namespace.
     let can_write = !turned && node.mounter.can_write(plan.staging.as_path()).await.unwrap_or(false);
     tracing::warn!(volume = %plan.volume, path = %plan.staging, turned, "unmounting the unused staged file system to check it");
-    match dead_mounts::unmount_unused(node, device, &plan.staging, waiters).await {
+    match owner::unmount_unused(node, device, &plan.staging, waiters).await {
         Ok(()) => Ok(true),
         // The held file system cannot be checked, but it is usable, so the caller mounts it again.
         Err(Cause::Refused(NodeRefusal::Held { .. })) if can_write => Ok(true),

@@ -144,7 +144,7 @@ impl Publish {
             }
             Access::Mount { fs_type } => {
                 let (fs_type, options) = (asked_for(&fs_type)?, mount_options(wire)?);
-                // A bind mount needs no device name, but on Xen it names the disk that must be staged.
+                // A bind mount needs no device name, but on Xen the name identifies the disk that must be staged.
                 let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }

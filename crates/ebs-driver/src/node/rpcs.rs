@@ -34,7 +34,7 @@ impl NodeRpcs for LinuxNode {
         node_info::response(&metadata, &options.driver, &options.limits, own, std::env::consts::OS)
     }
 
-    /// Stages a volume. [`PlaceError`] ensures that no error has a final code while something is mounted there.
+    /// Stages a volume. [`PlaceError`] ensures that no error has a final code while something is mounted at the path.
     async fn stage(
         node: &Arc<Self>,
         request: csi::NodeStageVolumeRequest,
@@ -177,7 +177,7 @@ fn register(node: &LinuxNode, (handle, volume): (&Handle, &VolumeId), at: &NodeP
     node.mounter.register(volume, attacher, at, device);
 }
 
-/// Returns the key of publish and unpublish, with the target, because a volume may be published at several targets.
+/// Returns the key of publish and unpublish. It includes the target: a volume may be published at several targets.
 fn target_key(volume: &Handle, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
 }

@@ -4,16 +4,12 @@ use ebs_ec2::{Gib, Waiters};
 use ebs_mounter::{Contents, Device, DeviceQuery, FormatRecord, MountTable, PathKind, Superblock};
 use tokio::time::Instant;
 
-use super::LinuxNode;
-use super::dead_mounts;
 use super::decide::{self, Evidence, Mounted, Plan};
 use super::error::{Cause, NodeRefusal};
-use super::growth;
-use super::in_use;
-use super::owner;
 use super::repair::{self, Check};
 use super::request::Stage;
 use super::wanted::{ensure_wanted, ensure_wanted_after};
+use super::{LinuxNode, growth, in_use, owner};
 
 /// Stages a volume. A previous call may already have completed any of the steps.
 pub(super) async fn run(node: &LinuxNode, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
@@ -62,13 +58,13 @@ async fn already_staged(
     device: &Device,
     waiters: &Waiters,
 ) -> Result<Option<String>, Cause> {
-    dead_mounts::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
+    owner::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let entry = table.topmost(&at);
     if let Some(entry) = entry.filter(|entry| entry.device == device.number())
-        && let Some(error) = dead_mounts::evidence_of_death(entry, &inspect_staging_path(plan).await?)
+        && let Some(error) = owner::evidence_of_death(entry, &inspect_staging_path(plan).await?)
     {
-        dead_mounts::clear_dead(node, device, &plan.staging, error, waiters).await?;
+        owner::clear_dead(node, device, &plan.staging, error, waiters).await?;
         return Ok(None);
     }
     let mounted = decide::staged(entry, device.number(), plan.fs_type, &node.mounter.effective(&plan.options))?;
@@ -78,7 +74,7 @@ async fn already_staged(
     Ok(entry.map(|entry| entry.fs_type.clone()))
 }
 
-/// Refuses a device that is smaller than the volume was at its attachment: it cannot be the whole volume.
+/// Refuses a device that is smaller than the volume was when it was attached: it cannot be the whole volume.
 pub(super) async fn ensure_large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
     let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("get the size of the device"))?;

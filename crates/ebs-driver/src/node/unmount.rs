@@ -2,7 +2,7 @@
 //!
 //! A volume is unstaged only if nothing holds its disk, because EC2 detaches it next. The driver first refuses uses
 //! that its own mount table shows. Only an exclusive open of the disk detects mounts in other namespaces. The driver
-//! opens it after it has removed the directory, because the kernel then unmounts every idle copy of the mount there.
+//! opens the disk after removing the directory, because the removal makes the kernel unmount idle copies of the mount.
 
 use ebs_ec2::{VolumeId, Waiters};
 use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, MountEntry, NodePath, PathKind, UnmountError};

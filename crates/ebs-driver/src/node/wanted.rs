@@ -12,8 +12,8 @@ pub(super) fn ensure_wanted(waiters: &Waiters, before: &'static str) -> Result<(
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
-/// Returns an error when no caller waits for the change. To keep long work, such as the proof that a slow disk is
-/// blank, first waits for the orchestrator's next call, or until another operation supersedes this one.
+/// Returns an error when no caller waits for the change. After long work, such as proving that a slow disk is blank,
+/// first waits for the orchestrator's next call, so that the work is not lost. A superseding operation ends this wait.
 pub(super) async fn ensure_wanted_after(waiters: &Waiters, took: Duration, before: &'static str) -> Result<(), Cause> {
     if !waiters.any() && took >= WORK_WORTH_KEEPING {
         tokio::select! {

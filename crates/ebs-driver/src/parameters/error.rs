@@ -1,7 +1,7 @@
 use ebs_ec2::VolumeType;
 use ebs_mounter::FsType;
 
-/// A parameter that the driver refuses, with its key, its value and the rule. Always InvalidArgument.
+/// A parameter that the driver refuses, with its key, its value and the rule. The code is always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     #[error("unknown parameter {key:?}; correct or remove it")]

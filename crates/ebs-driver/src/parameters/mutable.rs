@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 use ebs_cloud::ModifySpec;
 use ebs_ec2::VolumeType;
 
-use super::key::{Key, keys};
 use super::{
-    ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate, VolumeParameters,
-    iops_request,
+    ClaimNames, Key, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate,
+    VolumeParameters, iops_request, keys,
 };
 
 /// The parameters of a VolumeAttributesClass. `Some(None)` is a key without a value, which unsets the value of the
@@ -19,7 +18,7 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Names for templates. Empty at creation, when the provisioner adds them to the parameters of the StorageClass.
+    /// Names for templates. Empty at creation: the provisioner then adds them to the StorageClass parameters.
     pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
     /// The keys of tags to delete.
@@ -74,7 +73,7 @@ impl MutableParameters {
         self.iops_per_gib.flatten()
     }
 
-    /// Returns whether a modification may raise IOPS with the size. The driver records the value in a tag.
+    /// Returns whether a modification may raise IOPS in proportion to the size. The driver records the value in a tag.
     pub fn auto_iops_on_modify(&self) -> Option<bool> {
         self.auto_iops_on_modify.flatten()
     }

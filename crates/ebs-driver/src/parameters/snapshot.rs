@@ -2,9 +2,8 @@ use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
 
-use super::key::{Key, keys};
 use super::lock::{COOL_OFF_HOURS, DAYS, LockParameters};
-use super::{ParameterError, Sorted, TagTemplate};
+use super::{Key, ParameterError, Sorted, TagTemplate, keys};
 use crate::go_template::Data;
 
 /// The parameters of a VolumeSnapshotClass.

@@ -4,8 +4,12 @@ use std::num::NonZeroU32;
 use ebs_ec2::VolumeType;
 use ebs_mounter::FormatOptions;
 
-use super::key::{Key, keys};
-use super::{ClaimNames, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, TagTemplate};
+use super::{
+    ClaimNames, Key, MutableParameters, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted,
+    TagTemplate, keys,
+};
+use crate::capability::Access;
+use crate::context::FormatKey;
 
 /// The parameters of a StorageClass. `None` means that the parameter is not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +19,7 @@ pub struct VolumeParameters {
     pub iops_per_gib: Option<NonZeroU32>,
     /// Whether to raise IOPS to the minimum of the volume type.
     pub raise_iops_to_min: bool,
-    /// Whether a modification may raise IOPS with the size. The driver records the value in a tag.
+    /// Whether a modification may raise IOPS in proportion to the size. The driver records the value in a tag.
     pub auto_iops_on_modify: Option<bool>,
     /// MiB/s.
     pub throughput: Option<NonZeroU32>,
@@ -71,4 +75,63 @@ keys! { VolumeParameters;
     PV_NAME_KEY => |p, e| p.claim.pv_name = e.value.to_owned();
     "fsType" => |_, e| e.log_deprecated();
     "blockExpress" => |_, e| e.log_deprecated();
+}
+
+impl VolumeParameters {
+    /// Leaves out the parameters of the StorageClass that have no meaning for this volume. Keeps `attributes`, because
+    /// the claim itself requested them. `is_restored` is true for a volume from a snapshot.
+    pub fn keep_applicable(
+        &mut self,
+        name: &str,
+        attributes: &MutableParameters,
+        is_restored: bool,
+        accesses: &[Access],
+    ) {
+        let volume_type = self.volume_type.clone().unwrap_or(VolumeType::Gp3);
+        let mut left_out = self.drop_performance(attributes, &volume_type);
+        if self.initialization_rate.is_some() && !is_restored {
+            self.initialization_rate = None;
+            left_out.push("volumeInitializationRate (the volume is not created from a snapshot)".to_owned());
+        }
+        if accesses.iter().all(|access| *access == Access::Block) {
+            let set = FormatKey::ALL.into_iter().filter(|key| key.is_set(&self.format));
+            left_out.extend(set.map(|key| format!("{} (it is a raw block volume)", key.as_str())));
+            self.format = FormatOptions::default();
+        }
+        if !left_out.is_empty() {
+            tracing::warn!(
+                volume = name,
+                parameters = left_out.join(", "),
+                "ignoring StorageClass parameters that do not apply to this volume"
+            );
+        }
+    }
+
+    /// Returns each parameter that it leaves out, with the reason.
+    fn drop_performance(&mut self, attributes: &MutableParameters, volume_type: &VolumeType) -> Vec<String> {
+        let mut left_out = Vec::new();
+        let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
+        let [by_number, by_gib] = [attributes.iops.flatten(), attributes.iops_per_gib()].map(|set| set.is_some());
+        // A class that sets both parameters contradicts itself, whatever its type.
+        let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
+        let mut drop_iops =
+            |set: &mut Option<NonZeroU32>, key: &str, overridden: bool, (by_other, other): (bool, &str)| {
+                let why = if by_other {
+                    format!("the VolumeAttributesClass has {other}")
+                } else {
+                    format!("the type is {volume_type}")
+                };
+                if set.is_some() && !overridden && is_clear && (by_other || !has_iops) {
+                    *set = None;
+                    left_out.push(format!("{key} ({why})"));
+                }
+            };
+        drop_iops(&mut self.iops, "iops", by_number, (by_gib, "iopsPerGB"));
+        drop_iops(&mut self.iops_per_gib, "iopsPerGB", by_gib, (by_number, "iops"));
+        if self.throughput.is_some() && attributes.throughput.flatten().is_none() && !has_throughput {
+            self.throughput = None;
+            left_out.push(format!("throughput (the type is {volume_type})"));
+        }
+        left_out
+    }
 }

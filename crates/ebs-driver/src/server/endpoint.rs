@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 mod windows;
 
-/// The maximum length, in bytes, of a unix socket's path in the kernel's address, without the terminating zero.
+/// The maximum length, in bytes, of a path in a unix socket address (`sockaddr_un`), without the terminating zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An address on which to listen.

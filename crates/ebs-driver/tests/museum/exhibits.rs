@@ -1,4 +1,4 @@
-//! The exhibits, room by room.
+//! Lists all exhibits, grouped into rooms.
 
 mod begun;
 mod foreign;

@@ -105,7 +105,7 @@ pub(crate) fn raid_0_90(place: Place) -> Step {
     )
 }
 
-/// Returns the step for a ZFS label. It has 128 blocks that lead to the pool's root, each from another time.
+/// Returns the step for a ZFS label. It has 128 uberblocks, each with its own transaction number.
 pub(crate) fn zfs_label(place: Place) -> Step {
     let mut label = vec![0; 256 * 1024];
     for (number, block) in label[128 * 1024..].chunks_mut(1024).enumerate() {

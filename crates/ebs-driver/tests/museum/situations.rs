@@ -135,7 +135,7 @@ fn record_does_not_permit_a_format_over_foreign_data() {
     });
 }
 
-/// Creates directories that replace /dev and /sys. The node's disk is `nvme1n1` there.
+/// Creates directories that replace /dev and /sys, in which the node's disk is `nvme1n1`.
 fn as_nvme(node: &Node) -> PathBuf {
     let machine = node.path("machine");
     let disk = machine.join("sys/devices/nvme1n1");

@@ -87,7 +87,7 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
             wrong.extend(unsaid.map(|told| format!("{told:?} is missing")));
-            // A reader may stop after the first advice, so the message must not begin with how to wipe the disk.
+            // Readers may stop after the first hint, so the message must not begin with how to wipe the disk.
             let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
             if kept.is_none() || kept > wiped {
                 wrong.push("the advice to keep the data is not first".to_owned());

@@ -18,7 +18,7 @@ pub(crate) fn shut_down(node: &Node, at: &str) {
 }
 
 /// The new mount has all synced data. The test includes read-only mounts. While a pod uses the volume, NodeStageVolume
-/// and NodePublishVolume refuse and name the paths.
+/// and NodePublishVolume fail, and their errors name the paths.
 #[test]
 fn unused_file_system_that_was_shut_down_is_mounted_again() {
     in_mount_namespace(|| async {
@@ -192,7 +192,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
     });
 }
 
-/// A mount over a parent directory hides the volume's mount, so NodeUnstageVolume refuses.
+/// A mount over a parent directory hides the volume's mount, so NodeUnstageVolume fails.
 #[test]
 fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
     with_node(async |node| {

@@ -1,4 +1,4 @@
-//! Tests file systems that cannot grow to the size of their disks. Their volumes are usable at the present size, and
+//! Tests file systems that cannot grow to the size of their disks. Their volumes are usable at the current size, and
 //! the driver reports the problem.
 
 use std::path::Path;
@@ -129,7 +129,7 @@ fn file_system_at_its_block_limit_is_staged() {
     });
 }
 
-/// If the check before a growth finds damage, NodeStageVolume fails, but not if the check cannot run. resize2fs marks
+/// NodeStageVolume fails if the check before a growth finds damage, but not if the check cannot run. resize2fs marks
 /// the file system before it moves data. After an interrupted growth, the driver checks the file system before the
 /// mount, and does not mount it if the check cannot repair it.
 #[test]
@@ -236,7 +236,7 @@ fn failed_growth_that_took_long_is_not_repeated() {
         node.staged("ext4").await;
         node.unstage().await.unwrap();
         assert_eq!(tools.started(), once);
-        // After the disk has grown again, the driver tries a growth.
+        // After the disk has grown again, the driver tries to grow the file system again.
         node.disk.grow(3 * SIZE).unwrap();
         node.staged("ext4").await;
         assert_eq!(tools.started().len(), 4);

@@ -17,7 +17,7 @@ fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
     request
 }
 
-/// Stages a blank volume, but mkfs is killed.
+/// Stages a blank volume with an mkfs that is killed.
 pub(crate) async fn interrupt(node: &Node) {
     let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
     refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
@@ -45,8 +45,8 @@ async fn is_refused_and_kept(node: &Node) {
 }
 
 /// A format record outlives this process, so a pod must not write to a raw device while a record could permit a later
-/// format. At first the driver can neither read nor remove the record, and refuses. Once it can, NodePublishVolume
-/// removes the record.
+/// format. NodePublishVolume fails while the driver cannot read the record, or cannot remove it. Once the driver can do
+/// both, NodePublishVolume removes the record.
 #[test]
 fn raw_publish_is_refused_while_a_format_record_may_exist() {
     with_node(async |node| {

@@ -213,7 +213,7 @@ fn growth_of_a_frozen_file_system_does_not_hang() {
     });
 }
 
-/// The driver's test write hangs while the file system is frozen. NodeUnstageVolume must thaw it nevertheless.
+/// The driver's test write hangs while the file system is frozen. NodeUnstageVolume must still thaw the file system.
 #[test]
 fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     with_staged_node(async |node| {
@@ -228,8 +228,8 @@ fn test_write_blocked_by_a_freeze_does_not_block_unstage() {
     });
 }
 
-/// NodeUnstageVolume and NodeStageVolume both thaw it. An earlier driver version, or a hook that froze the file system
-/// during the unmount, may leave this state.
+/// NodeUnstageVolume and NodeStageVolume both thaw the file system. An earlier driver version, or a hook that froze the
+/// file system during the unmount, may have left it in this state.
 #[test]
 fn frozen_file_system_without_a_mount_is_thawed() {
     in_mount_namespace(|| async {

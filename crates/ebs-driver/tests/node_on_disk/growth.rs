@@ -23,7 +23,7 @@ async fn total(node: &Node, at: &str) -> i64 {
     node.stats(node.text(at)).await.unwrap()[0].total
 }
 
-/// A file system grows twice while a pod writes to it, and keeps all data, also after NodeUnstageVolume. If the kernel
+/// A file system grows twice while a pod writes to it, and keeps all data, even after NodeUnstageVolume. If the kernel
 /// does not permit the growth (ext without CAP_SYS_RESOURCE), the writer is not disturbed, and the next NodeStageVolume
 /// call grows the file system.
 #[test]

@@ -55,8 +55,8 @@ fn file_system_turned_read_only_does_not_grow() {
     });
 }
 
-/// A repeated NodeStageVolume call also changes nothing. The volume counts as healthy, because its requests were
-/// read-only.
+/// A repeated NodeStageVolume call also changes nothing. The volume counts as healthy, because only read-only mounts
+/// were requested.
 #[test]
 fn expansion_of_a_read_only_mount_changes_nothing() {
     in_mount_namespace(|| async {

@@ -83,7 +83,7 @@ fn attach_limit_is_unchanged_by_a_reboot_with_volumes_attached() {
         assert_eq!(limit(&first).await, 26);
         node.unstage().await.unwrap();
         assert_eq!((limit(&first).await, limit(&booted(node, "first", 1)).await), (26, 26));
-        // At the next boot, no volume of the driver is attached, but one of another program is.
+        // At the next boot, no volume of the driver is attached, but a volume of another program is.
         assert_eq!(limit(&booted(node, "second", 1)).await, 25);
         node.staged("ext4").await;
         // The volume was attached after the boot, so the metadata does not count it.

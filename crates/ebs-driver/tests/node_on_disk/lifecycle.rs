@@ -172,7 +172,7 @@ fn several_pods_share_a_volume_independently() {
     });
 }
 
-/// The data survives from one NodePublishVolume call to the next, also at several targets.
+/// The data is the same at several targets, and survives from one NodePublishVolume call to the next.
 #[test]
 fn raw_block_volume_keeps_its_data() {
     with_node(async |node| {

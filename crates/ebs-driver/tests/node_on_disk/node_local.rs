@@ -106,7 +106,7 @@ fn node_local_volume_grows_with_its_device() {
     });
 }
 
-/// The context names a volume other than the disk's, so the driver refuses to stage the disk.
+/// The context does not name the disk's volume, so the driver refuses to stage the disk.
 #[test]
 fn node_local_handle_stages_only_the_volume_in_the_context() {
     with_node(async |node| {

@@ -165,8 +165,8 @@ fn volume_with_a_vanished_device_is_unpublished_and_unstaged() {
     });
 }
 
-/// From the top down, the driver checks to which volume each mount belongs before it unmounts it. It stops at a foreign
-/// mount, even at one that the volume's mount covered.
+/// The driver works from the top down, and checks which volume a mount belongs to before unmounting it. It stops at a
+/// foreign mount, even at one that the volume's mount covered.
 #[test]
 fn foreign_staging_mount_is_neither_covered_nor_unmounted() {
     in_mount_namespace(|| async {

@@ -29,7 +29,7 @@ fn with_used_node(test: impl AsyncFnOnce(&Node, String) + Send + 'static) {
     });
 }
 
-/// Makes the kernel record an error of the mounted file system, as damage would, and waits until it has.
+/// Makes the kernel record an error of the mounted file system, as damage would, and waits for the record.
 pub(crate) async fn trigger_error(node: &Node) {
     let attribute = |name: &str| PathBuf::from(format!("/sys/fs/ext4/{}/{name}", node.disk.name()));
     std::fs::write(attribute("trigger_fs_error"), "test").unwrap();
@@ -240,7 +240,7 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
     });
 }
 
-/// resize2fs marks the file system while it works. Unlike damage, this leaves no error that the kernel has counted.
+/// resize2fs marks the file system while it works. The kernel has then counted no errors, unlike after damage.
 #[test]
 fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     with_used_node(async |node, _| {
@@ -253,7 +253,7 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     });
 }
 
-/// If the root directory accepts no new files (`chattr +i`), this does not show that the file system is damaged.
+/// A root directory that accepts no new files (`chattr +i`) is no sign of a damaged file system.
 #[test]
 fn immutable_root_directory_does_not_block_pods() {
     with_used_node(async |node, _| {
@@ -267,7 +267,7 @@ fn immutable_root_directory_does_not_block_pods() {
 }
 
 /// The file system turned read-only after errors. While another pod uses it, NodeStageVolume and NodePublishVolume
-/// refuse requests for writing. Afterwards, the next NodeStageVolume call checks it and mounts it again.
+/// refuse requests for writing. Afterwards, the next NodeStageVolume call checks the file system and mounts it again.
 #[test]
 fn pod_that_writes_never_gets_a_read_only_file_system() {
     with_used_node(async |node, kept| {

@@ -1,5 +1,5 @@
-//! Tests faults of the driver's state directory. The driver still stages, publishes and unstages volumes, and answers
-//! every call. Only a format requires the directory, because its record must outlive the driver.
+//! Tests that the driver tolerates faults of its state directory: it still stages, publishes and unstages volumes, and
+//! answers every call. Only a format requires the directory, because its record must outlive the driver.
 
 use std::future::Future;
 use std::path::Path;

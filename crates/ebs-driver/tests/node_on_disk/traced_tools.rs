@@ -1,4 +1,4 @@
-//! Tools that record their arguments.
+//! Replaces tools with scripts that record their names and arguments.
 
 use std::fs;
 use std::path::PathBuf;

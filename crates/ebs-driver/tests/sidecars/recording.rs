@@ -1,4 +1,4 @@
-//! A recording of `tests/acceptance/recorder`: one line about the recording, then one line for each call.
+//! A recording made by `tests/acceptance/recorder`: one line about the recording, then one line for each call.
 
 use std::time::Duration;
 

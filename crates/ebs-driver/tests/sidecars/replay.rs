@@ -66,7 +66,7 @@ struct Stage<'a> {
     ended: watch::Sender<BTreeSet<usize>>,
     /// The IDs that replace the placeholders.
     names: Mutex<BTreeMap<String, String>>,
-    /// The connection by sidecar, recorded connection number, and whether the sidecar has died in this replay.
+    /// The connections by sidecar, recorded connection number, and whether the sidecar has died in this replay.
     connections: Mutex<BTreeMap<(String, u32, bool), ConnectionId>>,
     has_died: Mutex<BTreeSet<String>>,
 }

@@ -15,7 +15,7 @@ use tower_http::timeout::TimeoutBody;
 
 use super::pace::{Pace, Silence};
 
-/// The time limit until a response starts. The API server's own limit is 60 s.
+/// How long to wait for the start of a response. The API server's own limit is 60 s.
 const ANSWER_BOUND: Duration = Duration::from_secs(30);
 /// The longest time between two parts of a response.
 const BODY_BOUND: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The average number of calls a second.
 const RATE: f64 = 5.0;
 const BURST: f64 = 10.0;
-/// The longest pause that a Retry-After causes. The driver shortens a longer one to this.
+/// The longest pause that a Retry-After causes. Longer values are shortened to this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     silence: Silence,
 }
 
-/// The time until which the server has requested no calls. The calls in flight share it.
+/// The server's Retry-After: when the next call may be sent. Calls in flight share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Silence(Arc<Mutex<Option<Instant>>>);
 

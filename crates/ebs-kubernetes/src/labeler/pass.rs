@@ -63,7 +63,7 @@ impl<E: Ec2> Labeler<E> {
         passed
     }
 
-    /// Returns the labels that must change. Call it after EC2's answer, so that the roster has each attached volume.
+    /// Returns the labels that must change. Call it after EC2 has answered: then the roster has each attached volume.
     fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
         let mut roster = self.watched.roster();
         let persistent = roster.persistent();

@@ -69,7 +69,7 @@ async fn node_is_due_for_labelling_when_new_changed_or_hour_old() {
     let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
     assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
     roster.labelled(&change);
-    // These events must not make the node due: those for the labeler's own write and for unrelated changes.
+    // Events for the labeler's own write and for unrelated changes must not make the node due.
     roster.apply_node(&Event::Apply(node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")])));
     tokio::time::advance(Duration::from_mins(59)).await;
     assert!(due(&roster).is_empty());

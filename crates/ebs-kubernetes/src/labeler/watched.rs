@@ -1,4 +1,4 @@
-//! Keeps the roster up to date with watches on Nodes and PersistentVolumes, in pages, while this process is the leader.
+//! Keeps the roster up to date while this process leads, with paged lists and watches of Nodes and PersistentVolumes.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::roster::Roster;
 use crate::Failure;
 
-/// The number of objects per page. A Node can have tens of kilobytes.
+/// The number of objects per page. A Node object can have tens of kilobytes.
 const PAGE: u32 = 100;
 
 /// The roster, and a notification of its changes.

@@ -150,7 +150,7 @@ async fn holder_keeps_the_lease_through_a_short_outage() {
     }
 }
 
-/// Every other write names a version that is out of date, so the API server rejects it.
+/// All other writes name a version that is out of date, so the API server rejects them.
 #[tokio::test(start_paused = true)]
 async fn only_one_of_many_contenders_gets_the_lease() {
     let api = FakeApi::default();

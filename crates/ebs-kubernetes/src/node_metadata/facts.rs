@@ -31,7 +31,7 @@ impl LabelKeys {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) metadata: NodeMetadata,
-    /// True if no label gives the numbers of interfaces and volumes, so that the source assumes the minimum.
+    /// True if no label gives the numbers of interfaces and volumes, so the source assumes the minimum.
     pub(super) is_uncounted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tests behaviour that a real API server cannot show on demand, on paused time.
+//! Tests the pre-stop hook on paused time, for behaviour that a real API server cannot show on demand.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

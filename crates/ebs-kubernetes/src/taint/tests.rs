@@ -1,4 +1,4 @@
-//! Tests behaviour that a real API server cannot show on demand, on paused time.
+//! Tests the taint removal on paused time, for behaviour that a real API server cannot show on demand.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ async fn taint_set_hours_after_startup_is_removed_at_once() {
     assert!(asked <= 2 * 3 * 3600 / 120, "{asked} calls in three hours");
     assert!(scene.api.asked(Ask::Get, CSI_NODES).is_empty());
     scene.api.put(NODES, NODE, node("u1", &[taint(KEY)]));
-    // The driver may be in the pause of a second between two watches.
+    // The driver may be in the one-second pause between two watches.
     let took = scene.gone_within(Duration::from_secs(5)).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }

@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// How often to read the Node if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// How often to read it once a start-up taint is unlikely.
+/// The interval of these reads once a start-up taint is unlikely.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {

@@ -1,5 +1,5 @@
-//! An in-memory API server that shows behaviour which a real one cannot show on demand, on paused time: it is busy,
-//! hangs or loses state. It has one kind of object per path, with versions and watches. Calls reach it after the
+//! An in-memory API server for tests on paused time. It shows behaviour that a real one cannot show on demand: it is
+//! busy, hangs or loses state. It has one kind of object per path, with versions and watches. Calls reach it after the
 //! client's limits have been applied.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +46,7 @@ pub(crate) enum Fault {
     LostAnswer,
 }
 
-/// How often a fault occurs.
+/// How many times a fault occurs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Times {
     Once,

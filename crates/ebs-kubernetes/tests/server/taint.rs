@@ -49,7 +49,7 @@ async fn taints_of_other_writers_survive_concurrent_removals() -> anyhow::Result
     let node = make_node(&api, &name, &[taint(TAINT)]).await?;
     register(&api, &node).await?;
     let _removal = removal(&api, Who::Admin, &name).await?;
-    // A well-behaved writer adds its own taints and ours again, each time based on the current version.
+    // Another client adds its own taints and sometimes ours, each time based on the Node's current version.
     let path = format!("{NODES}/{name}");
     let mut written = Vec::new();
     for n in 0..20 {

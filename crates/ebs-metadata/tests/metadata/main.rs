@@ -1,4 +1,4 @@
-//! Tests the metadata client from outside.
+//! Tests the metadata client through its public interface.
 
 #[cfg(test)]
 mod imds;

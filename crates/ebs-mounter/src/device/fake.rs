@@ -9,7 +9,7 @@ use ebs_testkit::loop_device::LoopDevice;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
+use crate::os::DeviceNumber;
 
 pub(crate) struct Machine {
     _directory: tempfile::TempDir,

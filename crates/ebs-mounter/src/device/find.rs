@@ -12,12 +12,10 @@ use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
 use super::identity::{self, Identity, IdentityError};
-use super::multipath;
 use super::{Device, DeviceError, DeviceQuery, Held};
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
-use crate::os;
+use crate::os::{self, DeviceNumber};
 
 /// Searches now and after each kernel event about a block device, until the configured time has passed.
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
@@ -183,7 +181,7 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>
     let number = os::block_device_number(&std::fs::metadata(&real)?).ok_or(IdentityError::NotABlockDevice)?;
     let identity = whole_disk(config, number, identity::in_sysfs)?;
     if let Some(Identity::Volume(_)) = identity
-        && let Some(map) = multipath::map_over(&identity::place(config, number))?
+        && let Some(map) = identity::map_over(&identity::place(config, number))?
         && real.file_name() != Some(map.as_os_str())
     {
         return resolve(config, &config.dev.join(map));

@@ -1,17 +1,15 @@
-//! Reads the identity that a disk reports (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
+//! Reads the identity that a disk, or the multipath map over it, reports (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
 
-use std::fmt;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use ebs_ec2::VolumeId;
 
-use super::{multipath, vanished};
+use super::vanished;
 use crate::bounded::Stuck;
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
-use crate::os;
+use crate::os::{self, DeviceNumber, if_exists};
 
 /// The identity of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,8 +108,8 @@ pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Ide
     if name.starts_with("xvd") || name.starts_with("sd") {
         return Ok(Some(Identity::Silent));
     }
-    if multipath::is_mapped(&name) {
-        return Ok(Some(multipath::identity(config, disk)?));
+    if is_mapped(&name) {
+        return Ok(Some(of_map(config, disk)?));
     }
     Ok(Some(Identity::Other(format!("{name}, which is not an EBS volume"))))
 }
@@ -142,6 +140,56 @@ pub(crate) fn attribute(path: &Path) -> io::Result<Option<String>> {
         Err(error) if matches!(error.raw_os_error(), Some(6 | 19)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Prefix of the uuid of a map that `multipathd` made.
+const MULTIPATH: &str = "mpath-";
+
+fn is_mapped(name: &str) -> bool {
+    name.starts_with("dm-")
+}
+
+/// Returns the identity of a mapped device. A multipath map is a volume if all its paths are that volume. Other mapped
+/// devices (encryption, LVM, snapshots) show different bytes from the disk below, so they are never the volume.
+fn of_map(config: &MounterConfig, device: &Path) -> io::Result<Identity> {
+    let name = device.file_name().unwrap_or_default().display();
+    let other = |what: &str| Ok(Identity::Other(format!("{name}, {what}")));
+    if !is_multipath(device)? {
+        return other("a mapped device, not an EBS volume itself");
+    }
+    let mut found: Option<Identity> = None;
+    for path in names(&device.join("slaves"))? {
+        let serial = attribute(&config.sys.join("block").join(path).join("device/serial"))?;
+        let Some(Identity::Volume(volume)) = serial.map(|serial| of_serial(&serial)) else {
+            return other("a multipath device over something other than EBS volumes");
+        };
+        let volume = Identity::Volume(volume);
+        match &found {
+            Some(before) if *before != volume => return other("a multipath device over more than one volume"),
+            _ => found = Some(volume),
+        }
+    }
+    found.map_or_else(|| other("a multipath device without paths"), Ok)
+}
+
+pub(super) fn map_over(disk: &Path) -> io::Result<Option<PathBuf>> {
+    let holders = disk.join("holders");
+    for name in names(&holders)? {
+        if name.to_str().is_some_and(is_mapped) && is_multipath(&holders.join(&name))? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn is_multipath(device: &Path) -> io::Result<bool> {
+    Ok(attribute(&device.join("dm/uuid"))?.is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
+}
+
+/// Returns the paths in a sysfs directory, or an empty list if it does not exist.
+fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let Some(entries) = if_exists(fs::read_dir(directory))? else { return Ok(Vec::new()) };
+    entries.map(|entry| Ok(entry?.file_name().into())).collect()
 }
 
 #[cfg(test)]
@@ -187,5 +235,14 @@ mod tests {
             assert!(found.starts_with(name) && found.contains(kind), "{found}");
         }
         assert_eq!(in_sysfs(&config, &directory.path().join("sdf")).unwrap(), Some(Identity::Silent));
+    }
+
+    #[test]
+    fn unreadable_directory_is_an_error_instead_of_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(names(&directory.path().join("missing")).unwrap().is_empty());
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(names(&file).is_err());
     }
 }

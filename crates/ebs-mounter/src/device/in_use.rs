@@ -11,9 +11,8 @@ use ebs_ec2::VolumeId;
 use super::find::open_node;
 use super::identity::{self, Identity, IdentityError};
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
 use crate::mountinfo::{MountEntry, MountTable, as_in_table};
-use crate::os;
+use crate::os::{self, DeviceNumber};
 
 /// The kubelet's directory of published raw block volumes, next to the directories of the CSI drivers.
 const RAW_VOLUMES: &str = "volumeDevices";

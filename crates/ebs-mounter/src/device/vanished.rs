@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
-use crate::os::if_exists;
+use crate::os::{DeviceNumber, if_exists};
 
 /// A sysfs that does not list the block devices of this machine.
 #[derive(Debug, thiserror::Error)]

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::open_node;
-use crate::device_number::DeviceNumber;
 use crate::disk_parts::{DiskIdentity, number_in, parts_of};
 use crate::mounter::Mounter;
-use crate::os;
+use crate::os::{self, DeviceNumber};
 
 #[derive(Debug, thiserror::Error)]
 #[error("flush {}: data that was written to it and not synced is lost; a retry of this call releases the disk", device.display())]

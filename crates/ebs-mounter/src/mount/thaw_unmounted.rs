@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use crate::bounded;
 use crate::config::MounterConfig;
-use crate::device_number::DeviceNumber;
 use crate::disk_parts::parts_of;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::mountinfo::MountTable;
 use crate::options::MountOptions;
-use crate::os;
+use crate::os::{self, DeviceNumber};
 use crate::path::NodePath;
 
 /// The sysfs directories of the kernel's drivers, each with the types of the file systems that it contains.

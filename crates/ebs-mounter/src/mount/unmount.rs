@@ -4,13 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bounded;
+use super::thaw_before_last_unmount;
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
-use crate::os;
 use crate::path::NodePath;
-
-use super::thaw::thaw_before_last_unmount;
+use crate::{bounded, os};
 
 /// How often to try to unmount a busy mount, and the pause between two tries.
 const BUSY_TRIES: u32 = 6;

@@ -8,12 +8,11 @@ use ebs_ec2::VolumeId;
 use tokio::task::JoinSet;
 
 use super::{NvmeStatistics, StatisticsError};
-use crate::bounded;
 use crate::config::MounterConfig;
 use crate::device::{IdentityError, Places, UsedDisk, disks_in_use, open_volume};
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountTable, MountTableError};
-use crate::os;
+use crate::{bounded, os};
 
 /// Time limit for the search for volumes, and for the query of each volume: a metrics scrape does not wait long.
 const WITHIN: Duration = Duration::from_secs(3);
@@ -89,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::bounded::Stuck;
-    use crate::device_number::DeviceNumber;
+    use crate::os::DeviceNumber;
 
     #[tokio::test]
     async fn hanging_volume_is_not_queried_again_and_blocks_no_others() {

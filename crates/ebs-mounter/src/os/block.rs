@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use rustix::ioctl::{Getter, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
-use crate::device_number::DeviceNumber;
+use crate::os::DeviceNumber;
 
 /// `_IOR(0x12, 114, size_t)`: the size of a block device in bytes.
 const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);

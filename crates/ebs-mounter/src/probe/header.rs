@@ -3,8 +3,7 @@
 
 use std::io;
 
-use super::checksum::{crc32, crc32c};
-use super::read::{Area, be16, be64, le16, le32, le64};
+use super::read::{Area, be16, be64, crc32, crc32c, le16, le32, le64};
 use super::signatures::FoundSignature;
 
 const SECTOR: u64 = 512;

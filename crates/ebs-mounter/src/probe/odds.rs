@@ -3,8 +3,7 @@
 
 use ebs_testkit::doc_table;
 
-use super::blank;
-use super::places::{self, PAGE};
+use super::blank::{self, PAGE};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -26,8 +25,8 @@ const SHARES: [u32; 4] = [1_000_000, 100_000, 10_000, 1_000];
 
 /// Returns the ranges of a disk that the proof reads, in order and without overlaps.
 fn read(size: u64) -> Vec<(u64, u64)> {
-    let mut all: Vec<(u64, u64)> = places::copies_of_superblocks(size).into_iter().collect();
-    all.extend(places::sampled(size, places::seed("vol-0123456789abcdef0")));
+    let mut all: Vec<(u64, u64)> = blank::copies_of_superblocks(size).into_iter().collect();
+    all.extend(blank::sampled(size, blank::seed("vol-0123456789abcdef0")));
     all.extend([(0, blank::END), (size - blank::END, size)]);
     all.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();

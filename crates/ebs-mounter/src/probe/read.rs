@@ -1,4 +1,4 @@
-//! Reads pieces of a device.
+//! Reads pieces of a device, and computes their checksums.
 
 use std::fs::File;
 use std::io;
@@ -72,6 +72,26 @@ pub(crate) fn be64(buffer: &[u8], at: usize) -> u64 {
     u64::from(be32(buffer, at)) << 32 | u64::from(be32(buffer, at + 4))
 }
 
+/// CRC-32C, the checksum of ext4, xfs and btrfs superblocks.
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+/// CRC-32, the checksum of GUID partition tables.
+const IEEE: u32 = 0xedb8_8320;
+
+/// Continues a checksum over more bytes. Inverts neither the seed nor the result.
+pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
+    remainder(CASTAGNOLI, seed, bytes)
+}
+
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !remainder(IEEE, !0, bytes)
+}
+
+fn remainder(polynomial: u32, seed: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(seed, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ polynomial } else { crc >> 1 })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::Zeros;
@@ -91,5 +111,11 @@ mod tests {
         assert_eq!(area.read_within(4089, 8).unwrap(), None);
         assert_eq!(area.read_within(u64::MAX, 8).unwrap(), None);
         assert_eq!(area.size(), 4096);
+    }
+
+    #[test]
+    fn checksums_match_published_check_values() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
     }
 }

@@ -144,7 +144,7 @@ mod tests {
             lines.push_str(&format!("{what} {offset} {sign:?}\n"));
         }
         // Signatures are never removed and never move. Adding one changes these numbers.
-        assert_eq!((SIGNATURES.len(), super::super::places::seed(&lines)), (41, 0x965e_bea1_431b_45c0), "{lines}");
+        assert_eq!((SIGNATURES.len(), super::super::blank::seed(&lines)), (41, 0x965e_bea1_431b_45c0), "{lines}");
         // Positions before the last multiple of 64 KiB or 4 KiB, and before the end.
         let from_the_end = [
             (At::RoundedEnd(64 * KIB, 64 * KIB), 65_536 + 12_800),

@@ -129,7 +129,7 @@ fn small_device_is_read_completely() {
 fn data_in_the_middle_of_a_device_is_found() {
     assert!(matches!(contents_of(&Zeros), Contents::Blank(proof) if proof.device_bytes() == SIZE));
     // The bounds of one stretch in which a page is sampled.
-    let (start, stretch) = (700 << 20, SIZE / places::STRETCHES);
+    let (start, stretch) = (700 << 20, SIZE / blank::STRETCHES);
     let contents = contents_of(&Written(vec![(start, vec![0x5a; 1 << 20])]));
     assert!(matches!(contents, Contents::Data { offset } if (start..start + stretch).contains(&offset)), "{contents}");
 }

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use super::checksum::crc32c;
-use super::read::{Area, be16, be32, be64, le32};
+use super::read::{Area, be16, be32, be64, crc32c, le32};
 
 const MAGIC: &[u8] = b"XFSB";
 /// Maximum size of a sector, and thus of the superblock, in bytes.

@@ -21,7 +21,7 @@ pub struct PendingDetach {
     pub since: Instant,
 }
 
-/// Returns the metrics of the detachments, and of the number and duration of the queries.
+/// Collects the metrics of the detachments, and the number and duration of its own queries for them.
 pub(super) struct DetachCollector {
     pub(super) source: Source<PendingDetach>,
     scrapes: Series,

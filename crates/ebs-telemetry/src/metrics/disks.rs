@@ -58,13 +58,13 @@ pub struct DiskReport {
 
 /// Reads the statistics of the node's volumes.
 pub trait Disks: Send + Sync + 'static {
-    /// Returns the statistics of all volumes within a few seconds, even if single disks hang.
+    /// Returns the statistics of all volumes within a few seconds, even if individual disks hang.
     ///
     /// Cancellation: the future may be dropped.
     fn read(&self) -> Pin<Box<dyn Future<Output = DiskReport> + Send + '_>>;
 }
 
-/// Returns the metrics of the volumes, and of the number and duration of the reads.
+/// Collects the metrics of the volumes, and the number and duration of its own reads of the disks.
 pub(super) struct DiskCollector {
     pub(super) source: OnceLock<Box<dyn Disks>>,
     /// The last result and its time. A read of the disks holds the lock, so that concurrent scrapes share its result.

@@ -11,7 +11,7 @@ use component_base::metrics::{Family, Series};
 
 use super::table;
 
-/// The label for texts that are not AWS error codes, and for more codes than [`MOST_CODES`].
+/// The label for texts that are not AWS error codes, and for new codes after the first [`MOST_CODES`].
 const OTHER: &str = "other";
 /// The longest text that becomes a label, in characters. EC2's longest codes have about 50.
 const LONGEST_CODE: usize = 64;

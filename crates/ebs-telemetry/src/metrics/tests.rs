@@ -33,7 +33,7 @@ pub(super) enum Shown {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The reference driver: the metric's type, labels and buckets are also the same, and must never change.
+    /// The name comes from the reference driver. So do the type, labels and buckets, which must never change.
     Reference,
     Ours,
 }
@@ -162,8 +162,8 @@ fn pending() -> PendingDetach {
     }
 }
 
-/// A detachment gets a series once it has been pending for more than 60 s, and loses it when it ends: a counter under
-/// the reference's name, and a gauge. Each query of the detachments is counted and timed.
+/// A detachment has two series, a counter under the reference's name and a gauge, from 60 s after its start until its
+/// end. Each query of the detachments is counted and timed.
 #[tokio::test(start_paused = true)]
 async fn pending_detachment_is_shown_after_60_s_until_it_ends() {
     let waiting = Arc::new(Mutex::new(vec![pending()]));

@@ -1,4 +1,4 @@
-//! The attributes of this process, unless `OTEL_RESOURCE_ATTRIBUTES` or `OTEL_SERVICE_NAME` override them.
+//! Detects the attributes of this process, which `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` can override.
 
 use std::path::Path;
 

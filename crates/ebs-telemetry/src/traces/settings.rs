@@ -10,10 +10,10 @@ use super::batches::Limits;
 /// The variables with the endpoint, in order of precedence.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// The variables with a PEM file of the collector's authorities, in order of precedence. The default is the system's.
+/// Variables with a PEM file of certificate authorities, by precedence. The default is the system's authorities.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
-/// OpenTelemetry variables without effect, each with the value that the driver acts by and a text about its behaviour.
+/// OpenTelemetry variables without effect, each with the value that fits the driver, and what the driver does.
 const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "traces are sent over gRPC"),
     ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "traces are sent over gRPC"),

@@ -43,7 +43,7 @@ impl opentelemetry_sdk::trace::SpanExporter for Kept {
     }
 }
 
-/// A trace setup that exports its spans to `kept`, and its log.
+/// A trace setup with its log. It exports its spans to `kept`.
 struct Setting {
     kept: Kept,
     export: TraceExport,

@@ -10,7 +10,7 @@ use super::streams::fields;
 use super::{Client, Frames, Style, whole};
 use crate::LenientStream;
 
-/// A stream that returns this many bytes per read, and then its end.
+/// A stream that returns at most `step` bytes per read.
 struct Slow<'a> {
     rest: &'a [u8],
     step: usize,

@@ -1,6 +1,6 @@
 //! The table of EC2's actions: their parameters, with the names in a Query request, and their replies.
 //!
-//! Sizes are GiB, throughput is MiB/s. Lists keep the client's order and duplicates. A call without a `required`
+//! Sizes are in GiB, throughput is in MiB/s. Lists keep the client's order and duplicates. A call without a `required`
 //! parameter is rejected before it starts. A `name` parameter identifies the object of the call for fault rules and
 //! permissions.
 

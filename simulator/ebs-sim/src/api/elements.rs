@@ -36,7 +36,7 @@ pub struct TagToDelete {
 impl Element for TagToDelete {
     fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
         let name = format!("{prefix}.Key");
-        // Accept an empty key here, because the state rejects it. Other required texts must not be empty.
+        // Accept an empty key here: the state rejects it. Decoding rejects any other required text that is empty.
         let key = p.text(&name).ok_or_else(|| missing(&name))?;
         Ok(Some(Self { key, value: p.text(&format!("{prefix}.Value")) }))
     }

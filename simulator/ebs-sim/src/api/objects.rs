@@ -51,7 +51,7 @@ pub struct SimAttachment {
     pub attach_time: SystemTime,
     pub delete_on_termination: bool,
     pub ebs_card_index: Option<u32>,
-    /// ARN of the SageMaker cluster node that has the volume. `instance_id` is empty then.
+    /// ARN of the SageMaker cluster node that has the volume. If it is set, `instance_id` is empty.
     pub associated_resource: Option<String>,
     /// The loop device on this machine, such as `/dev/loop3`. EC2 has no such field; only `/state` shows it.
     pub loop_device: Option<String>,
@@ -290,7 +290,7 @@ pub struct SimSnapshotLock {
 /// All objects of the account. The control API's `/state` reports them without the locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateView {
-    /// Volumes ordered by id, including volumes that are being deleted. Their attachments show their loop devices.
+    /// Volumes ordered by id, including volumes that are being deleted. Attachments include their loop devices.
     pub volumes: Vec<SimVolume>,
     pub snapshots: Vec<SimSnapshot>,
     /// Locks of snapshots, including expired locks.

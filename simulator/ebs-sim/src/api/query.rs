@@ -190,7 +190,7 @@ impl Parameter for Option<i64> {
     }
 }
 
-/// The number of elements of a list, whatever they contain.
+/// The value is the number of elements of a list, whatever they contain.
 impl Parameter for u32 {
     fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
         let count = p.indices(name).len();

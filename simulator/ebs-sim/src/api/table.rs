@@ -50,7 +50,7 @@ macro_rules! parameters {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
             $($(#[$about])* pub $field: $type,)*
-            /// Whether the client only checks if the call would work. The flag is neither stored nor compared.
+            /// Whether the call is a dry run, which only checks if it would succeed. Neither stored nor compared.
             #[serde(skip)]
             pub dry_run: bool,
         }
@@ -70,7 +70,7 @@ macro_rules! parameters {
     };
 }
 
-/// Defines a describe action, which also has filters and pages.
+/// Defines a describe action, which also has filters and paging parameters.
 macro_rules! describe {
     ($name:ident $(first $first:ident)? { $($own:tt)* }) => {
         parameters!($name $(first $first)? {
@@ -127,7 +127,7 @@ macro_rules! actions {
                 }
             }
 
-            /// Returns whether the client only checks if the call would work.
+            /// Returns whether the call is a dry run, which only checks if it would succeed.
             pub fn dry_run(&self) -> bool {
                 match self {
                     $(Self::$ec2(call) => call.dry_run,)*

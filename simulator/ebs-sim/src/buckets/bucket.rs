@@ -23,7 +23,7 @@ impl Bucket {
         self.tokens.take()
     }
 
-    /// Returns the current tokens. `share` is the fraction that other clients leave; it scales capacity and refill.
+    /// Returns the current tokens. `share` is the part that other clients leave unused; it scales capacity and refill.
     pub(super) fn level(&mut self, now: SystemTime, rate: Rate, share: f64) -> f64 {
         // A clock that was set back refills nothing.
         let passed = now.duration_since(self.at).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::api::pattern;
 
 use super::Key;
 
-/// The suffix of an action's name for its calls without filters and pages.
+/// The suffix of an action's name for its calls without filters or paging.
 pub(super) const UNFILTERED: &str = ":unfiltered";
 
 /// The capacity and refill rate of a bucket.
@@ -28,7 +28,7 @@ pub struct Limits {
     /// Whether the buckets throttle calls.
     pub enabled: bool,
     /// Rates by action (`CreateVolume`) or prefix (`Describe*`), with the suffix `:unfiltered` for describes without
-    /// filters and pages. An exact name overrides a prefix, and a longer prefix overrides a shorter one.
+    /// filters or paging. An exact name overrides a prefix, and a longer prefix overrides a shorter one.
     #[serde(default)]
     pub rates: BTreeMap<String, Rate>,
 }

@@ -28,7 +28,7 @@ fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usi
     (0..1000).take_while(|_| buckets.draw(now, call, share).is_ok()).count()
 }
 
-/// Each action has the documented bucket. Describes without filters and pages have a smaller one.
+/// Each action has the documented bucket. Describes without filters or paging have a smaller one.
 #[test]
 fn each_action_has_its_documented_bucket() {
     for (call, capacity, per_second) in [

@@ -13,7 +13,7 @@ use crate::state::Outcome;
 use super::blocking;
 use super::core::{Core, Work};
 
-/// How many times the worker tries to remove a device. A disk probe or a starting child may hold it briefly.
+/// How many times the worker tries to remove a device, which a disk probe or a new child process may hold briefly.
 const TAKE_DOWN_TRIES: usize = 10;
 const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -83,7 +83,7 @@ impl Worker {
         }
         self.core.lock().finish(&effect, &outcome);
         if let Some(held) = held {
-            // The client may have disconnected. Its call has been executed anyway.
+            // The client may have disconnected, which does not undo its call.
             let _gone = held.answer.send(Ok(held.reply));
         }
     }

@@ -18,7 +18,7 @@ pub enum Effect {
         #[serde(default)]
         after_ms: u64,
     },
-    /// The request arrives late. The call is executed then, even if the client has disconnected.
+    /// The request arrives late. The call is executed on arrival, even if the client has disconnected.
     DelayRequest {
         /// Minimum delay.
         ms: u64,
@@ -75,7 +75,7 @@ pub enum Effect {
     },
     /// AttachVolume: the device appears without the link for its volume id.
     DeviceOtherName,
-    /// AttachVolume: the device disappears by itself.
+    /// AttachVolume: the device disappears without a detachment.
     DeviceVanish {
         /// Time from the appearance of the device to the fault.
         after_ms: u64,

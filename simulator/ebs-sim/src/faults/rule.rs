@@ -11,7 +11,7 @@ use super::Effect;
 const MAX_LAG_MS: u64 = 15_000;
 const MAX_REPLY: u64 = 1 << 30;
 
-/// A rule. Among the calls that match `actions`, `resource` and the time, it affects the `nth`, or some by `chance`.
+/// A rule for calls that match `actions` and `resource`. `nth`, `times`, `chance`, `from_ms` and `until_ms` limit it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -25,7 +25,7 @@ pub struct Rule {
     /// Affects only calls with this name: an id, client token, filter value or tag value, or a prefix followed by `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Probability, 0 to 1.
+    /// Probability with which a matching call is affected, 0 to 1.
     #[serde(default = "certain", skip_serializing_if = "is_certain")]
     pub chance: f64,
     /// Affects only the nth matching call, counted from 1.
@@ -67,7 +67,7 @@ impl BadRule {
 }
 
 impl Rule {
-    /// Creates a rule that is active at once and affects every call that the effect can affect.
+    /// Creates a rule that is active immediately and affects every call that the effect can affect.
     pub fn new(effect: Effect) -> Self {
         Self {
             name: None,

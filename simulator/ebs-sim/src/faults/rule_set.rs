@@ -75,7 +75,7 @@ impl RuleSet {
         self.rules.clone()
     }
 
-    /// Returns which fraction of an action's bucket other clients leave, 0 to 1.
+    /// Returns the fraction of an action's bucket that other clients leave unused, 0 to 1.
     pub(crate) fn share(&self, now: SystemTime, action: &str) -> f64 {
         let eaten = self.rules.iter().filter_map(|installed| match installed.rule.effect {
             Effect::Eat { fraction } if installed.in_force(now) && installed.rule.fits_action(action) => Some(fraction),

@@ -47,7 +47,7 @@ pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<By
     Response::from_parts(parts, body)
 }
 
-/// Returns the response as hyper sends it. If the body is too short, the connection breaks after its last byte.
+/// Converts the response for hyper. If the body is shorter than promised, the connection breaks after its last byte.
 pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     let Some(Broken::Short(whole)) = response.extensions().get().copied() else { return response.map(Body::from) };
     let mut response = response.map(|body| {

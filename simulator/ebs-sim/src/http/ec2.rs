@@ -111,7 +111,7 @@ impl Ec2Service {
             body,
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
-        // Accept both clocks: a client may set its own by our `Date`, and the simulated clock can jump.
+        // Accept the real and the simulated time: a client may set its clock by our `Date`, and our clock can jump.
         let by = |now| sigv4::check(&signed, key, scope, now);
         by(SystemTime::now()).or_else(|_| by(self.engine.now()))
     }

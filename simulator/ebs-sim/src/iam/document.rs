@@ -160,7 +160,7 @@ fn action(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text, true)
 }
 
-/// Parses a text or a list of texts. A boolean counts as a text, as in IAM.
+/// Parses a string or a list of strings. A boolean counts as a string, as in IAM.
 fn texts(place: &str, value: &Value) -> Result<Vec<String>, Wrong> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

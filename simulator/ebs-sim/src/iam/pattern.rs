@@ -1,4 +1,4 @@
-//! Text with wildcards and variables, and ARNs that consist of such texts.
+//! Strings with wildcards and variables, and ARNs that consist of such strings.
 
 use super::key::Key;
 

@@ -39,14 +39,14 @@ impl Default for IamConfig {
 pub enum Caller {
     /// The test or the simulator itself. It needs no permissions, and its calls are not audited.
     Own,
-    /// A caller of the port, or an HTTP client with the id of the key that signed its request, if it was signed.
+    /// A caller of [`crate::port`], or an HTTP client with the id of the key that signed its request, if any.
     Client(Option<String>),
 }
 
 /// A call that the shipped policies do not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unallowed {
-    /// Id of the access key that signed the call, or `None` for unsigned calls and calls of the port.
+    /// Id of the access key that signed the call, or `None` for unsigned calls and calls of [`crate::port`].
     pub access_key: Option<String>,
     pub call: Call,
     /// The decisions of the policies on the call.
@@ -74,7 +74,7 @@ struct AuditState {
     /// The policy that must allow every call. `None`: it is enough that any shipped policy allows a call.
     demanded: Option<Shipped>,
     excepted: BTreeSet<String>,
-    /// The first calls that the policies do not allow with the extras declared at that time.
+    /// Calls that the policies did not allow with the extras declared at that time, at most `KEPT`.
     doubtful: Vec<Unallowed>,
 }
 
@@ -181,7 +181,7 @@ impl Rights {
         let checks = checks(call, known);
         let caller = &self.config.principal_tags;
         let audit = self.config.audit.then(|| Audit::of(&checks, caller));
-        // Record only calls that some policy denies. All policies allow most calls.
+        // Every policy allows most calls, so record only calls that some policy denies.
         if let Some(audit) = &audit
             && !Shipped::ALL.iter().all(|policy| audit.allowed_under(*policy, &BTreeSet::new()))
         {

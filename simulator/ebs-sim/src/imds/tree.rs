@@ -1,4 +1,4 @@
-//! The metadata: texts at paths, and directory listings.
+//! The metadata: values at paths, and directory listings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::api::SimInstance;
 use crate::wire::xml::timestamp;
 
-/// Texts at paths below `/latest`.
+/// Values at paths below `/latest`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// Returns the metadata of an instance, with its current attachments. EC2 shows those at launch.
+    /// Returns the metadata of an instance, with its current attachments. EC2 shows the attachments at launch instead.
     pub(crate) fn of(instance: &SimInstance, region: &str) -> Self {
         let mut tree = Self::default();
         tree.put("dynamic/instance-identity/document", document(instance, region));
@@ -61,7 +61,7 @@ impl Tree {
         self.0.insert(path.to_owned(), text);
     }
 
-    /// Returns the text at a path, or the listing if the path is a directory.
+    /// Returns the value at a path, or the listing if the path is a directory.
     pub(super) fn get(&self, path: &str) -> Option<String> {
         let path = path.trim_matches('/');
         if path.is_empty() {

@@ -58,7 +58,7 @@ impl LedgerFile {
     }
 }
 
-/// Returns the text of a file. A missing file or invalid text results in an empty text.
+/// Returns the text of a file, or an empty string if the file is missing or its text is invalid.
 fn read(path: &Path) -> io::Result<String> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),

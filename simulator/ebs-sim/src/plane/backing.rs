@@ -34,7 +34,7 @@ impl Backing {
         let aside = self.dir.join(format!("{id}.img.new"));
         let made = make(&aside).and_then(|made| std::fs::rename(&aside, self.file(id)).map(|()| made));
         if made.is_err() {
-            // Report the original error. If the temporary file cannot be removed now, the next start removes it.
+            // Report the original error. If the temporary file cannot be removed now, the next run removes it.
             let _left = std::fs::remove_file(&aside);
         }
         made

@@ -1,8 +1,8 @@
 //! Devices with switchable I/O failures.
 //!
 //! The kernel cannot make a loop device fail, but a loop device over another block device reports that device's
-//! failures. So a volume whose I/O is going to fail gets two: the lower one over its file, and above it the volume's
-//! device. To break the volume, the lower one becomes read-only and empty.
+//! failures. So a volume whose I/O is going to fail gets two devices: a lower one over its file, and its own device
+//! above that. To break the volume, the lower device is made read-only and empty.
 //!
 //! A separate directory has two files for each such volume: a hard link to its file, and a device file of the lower
 //! device. The latter has the volume's name, because a simulated disk is identified by its file's name.
@@ -58,8 +58,8 @@ impl LoopPlane {
         self.losetup.connect(&upper)
     }
 
-    /// Releases the lower device of a volume, which disappears at once or with the upper device. Removes the files of
-    /// both.
+    /// Releases the lower device of a volume, which disappears immediately or together with the upper device. Removes
+    /// the files of both.
     pub(super) fn forget_breakable(&self, volume: &str) -> io::Result<()> {
         self.release_lower(volume)?;
         for file in [self.lower_file(volume), self.upper_file(volume)] {

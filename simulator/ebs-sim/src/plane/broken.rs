@@ -73,7 +73,7 @@ impl LoopPlane {
         self.volumes.dir().join(Path::new(volume).with_extension("img.kept"))
     }
 
-    /// Drops the kernel's cache of a device. It would hide the new content.
+    /// Drops the kernel's cache of a device, which would hide the new content.
     fn forget_cached(&self, volume: &str) -> io::Result<()> {
         for connected in self.lower_of(volume)?.into_iter().chain(self.devices_of(volume)?) {
             let device = File::open(connected.device())?;

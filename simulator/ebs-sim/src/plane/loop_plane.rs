@@ -179,9 +179,9 @@ impl LoopPlane {
         Ok(Disconnected::Yes)
     }
 
-    /// Marks a device to disappear when its last user closes it, or at once if it has no user. Holds the device open in
-    /// the meantime: otherwise another program could release it and connect it to its own file between the check and
-    /// this call.
+    /// Marks a device to disappear when its last user closes it, or immediately if it has no user. Holds the device
+    /// open in the meantime: otherwise another program could release it and connect it to its own file between the
+    /// check and this call.
     pub(super) fn release(&self, connected: &Connected) -> io::Result<()> {
         let held = File::open(connected.device())?;
         if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {

@@ -1,5 +1,5 @@
-//! The only module of this crate that starts child processes. It runs `losetup` and `blockdev` of util-linux, which set
-//! up loop devices without `unsafe` here. It starts them by absolute path and with a cleared environment.
+//! Runs `losetup` and `blockdev` of util-linux, which set up loop devices without `unsafe` here. Both are started by
+//! absolute path and with a cleared environment. No other module of this crate starts child processes.
 
 use std::ffi::OsStr;
 use std::io;

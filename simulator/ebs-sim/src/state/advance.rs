@@ -235,7 +235,7 @@ fn settle_attachments(volume: &mut Volume, now: SystemTime, changes: &mut Change
                 attachment.backing = Device::Connecting;
                 changes.changed = true;
             }
-            // The device is late, or had vanished and was healed.
+            // The device was delayed, or it vanished and was healed.
             (AttachmentPhase::Attached, Device::Absent) if !late => {
                 changes.effects.push(Effect::Connect { volume, instance, linked, breakable });
                 attachment.backing = Device::Connecting;

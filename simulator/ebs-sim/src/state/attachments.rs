@@ -84,8 +84,8 @@ fn check_device_free(sim: &Sim, instance: &Instance, device: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns whether the instance has a free slot. Fails if it has none, unless EC2 accepts the volume anyway and leaves
-/// it `attaching`.
+/// Returns whether the instance has a free slot. If it has none, fails, unless the account is configured to accept the
+/// volume, which then stays `attaching`.
 fn has_free_slot(sim: &Sim, instance: &Instance) -> Result<bool, Fault> {
     let slots = instance.slots();
     let is_free = attachments_of(sim, &instance.id).count() < slots;
@@ -133,7 +133,7 @@ fn disk_of(device: &str) -> &str {
     device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
 }
 
-/// Rejects the detachment if the state of the instance, or the role of the volume as root volume, does not allow it.
+/// Rejects detaching from an instance that is ending, and detaching the root volume of one that is not stopped.
 fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
     let Instance { id, phase, .. } = instance;
     if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {
@@ -226,7 +226,7 @@ fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     Ok(attachment.instance_id.clone())
 }
 
-/// Checks a device name with EC2's rules: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
+/// Checks a device name with EC2's rules: `/dev/sd[a-z]` with up to two digits, or `/dev/xvda` to `/dev/xvddx`.
 pub(super) fn check_device_name(device: &str) -> Result<(), Fault> {
     let lower = |b: &u8| b.is_ascii_lowercase();
     let valid = if let Some(rest) = device.strip_prefix("/dev/xvd") {

@@ -11,7 +11,7 @@ pub(crate) enum Source {
     Snapshot(String),
 }
 
-/// An action on the data plane. After a restart, any effect can be executed a second time.
+/// An action on the data plane. After a restart, any effect may be executed a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Effect {
     /// Create the backing data of a volume.
@@ -20,7 +20,7 @@ pub(crate) enum Effect {
     CopyVolume { source: String, volume: String, gib: u32 },
     /// Copy a volume's current data into a snapshot. The reply waits until the copy is complete.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Connect a volume to a device, with a link as by udev if `linked`, and ready for I/O failures if `breakable`.
+    /// Connect a volume to a device. `linked` adds udev's link; `breakable` makes later I/O failures possible.
     Connect {
         volume: String,
         instance: String,

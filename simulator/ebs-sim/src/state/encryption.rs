@@ -1,4 +1,4 @@
-//! Encryption: default and keys of the account. As in EC2, a volume with an unusable key is accepted, then disappears.
+//! Encryption: the account's default and keys. As in EC2, a volume with an unusable key is accepted, then disappears.
 
 use crate::api::{CopyVolumes, CreateVolume, Fault};
 

@@ -33,7 +33,7 @@ impl Kind {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
     }
 
-    /// Returns EC2's name for a list of such ids. The error for a call with both ids and pages contains it.
+    /// Returns EC2's name for a list of such ids. The error for a call with both ids and paging contains it.
     pub(super) fn set_name(self) -> &'static str {
         match self {
             Self::Volume => "volumeSet",

@@ -40,7 +40,7 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Rejects invalid ids, ids together with pages, and filters that the action does not have.
+    /// Rejects invalid ids, ids combined with paging, and filters that the action does not have.
     pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
         self.ids.iter().try_for_each(|id| kind.check_listed(id))?;

@@ -1,5 +1,5 @@
-//! ModifyVolume and the description of modifications. As in EC2, DescribeVolumes shows the new properties at once; only
-//! the modification shows when the device has grown.
+//! ModifyVolume and the description of modifications. As in EC2, DescribeVolumes shows the new properties immediately;
+//! only the modification's state shows whether the device has grown.
 
 use std::time::{Duration, SystemTime};
 

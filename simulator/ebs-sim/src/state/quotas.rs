@@ -9,7 +9,7 @@ use super::model::{ModificationPhase, Volume, VolumePhase};
 
 const GIB_PER_TIB: u64 = 1024;
 
-/// Rejects a volume that would exceed a quota. `instead_of` is the volume that a modification would change into it.
+/// Rejects a volume that would exceed a quota. `instead_of` is the volume that a modification replaces in the sums.
 pub(super) fn check_volume_quotas(
     sim: &Sim,
     wanted: &SimProperties,

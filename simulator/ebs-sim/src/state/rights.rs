@@ -1,4 +1,4 @@
-//! The facts on which permissions depend: tags of resources and customer keys.
+//! The facts on which permissions depend: customer keys, and tags of resources.
 
 use crate::iam::{AccountFacts, Facts};
 

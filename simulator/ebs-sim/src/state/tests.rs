@@ -43,7 +43,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A simulator, the time, and a data plane that completes effects at once.
+/// A simulator, the time, and a data plane that completes effects immediately.
 struct World {
     sim: Sim,
     now: SystemTime,

@@ -15,7 +15,7 @@ pub(crate) fn action(target: &str) -> &str {
     target.strip_prefix("SageMaker.").unwrap_or(target)
 }
 
-/// Returns the text members of a request, or an empty map if the request is invalid.
+/// Returns the string members of a request, or an empty map if the request is invalid.
 pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
     let members = serde_json::from_slice::<BTreeMap<String, Value>>(body).unwrap_or_default();
     members.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()

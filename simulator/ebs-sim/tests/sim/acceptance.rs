@@ -64,7 +64,7 @@ async fn boto3_gets_rate_limits_of_ec2_with_realistic_timing() {
     assert_passed(&against(&sim, &python(), &["-B", SCRIPT, "rates_are_limited"]).await);
 }
 
-/// The simulator rejects calls that the policy does not allow with UnauthorizedOperation (403), including dry runs.
+/// Calls that the policy does not allow fail with UnauthorizedOperation (403), including dry runs.
 #[tokio::test]
 async fn boto3_gets_403_for_calls_outside_of_the_policy() {
     const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/iam/managed-v2.json");

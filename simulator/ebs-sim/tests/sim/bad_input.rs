@@ -1,4 +1,4 @@
-//! Every input gets a well-formed EC2 reply, without a panic or a server error.
+//! Tests that every input gets a well-formed EC2 reply, without a panic or a server error.
 //!
 //! `tests/corpus/requests` contains selected requests, each with its reply: first line `STATUS CODE` (`-`: any), second
 //! line `METHOD TARGET`, header lines, an empty line, the body. Every run replays all of them.

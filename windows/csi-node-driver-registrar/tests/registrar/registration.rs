@@ -1,4 +1,4 @@
-//! The registration of the driver with the kubelet.
+//! Tests of the driver's registration with the kubelet.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -100,8 +100,8 @@ async fn bad_connections_do_not_prevent_serving_the_kubelet() -> anyhow::Result<
     Ok(())
 }
 
-/// grpc-go 1.20 sends the path of the socket as authority. The recorded calls are meant for a driver. Each gets a
-/// reply, and none is reset.
+/// grpc-go 1.20 sends the path of the socket as the authority. The bytes were recorded from calls to a driver. The
+/// registrar replies to each call and resets none.
 #[tokio::test]
 async fn socket_path_as_grpc_authority_is_accepted() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;

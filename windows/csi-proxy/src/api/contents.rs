@@ -1,4 +1,4 @@
-//! Contents of a disk. This is an addition of this project, on the pipe of disk/v1.
+//! The call that detects the contents of a disk. This project has added it, on the pipe of disk/v1.
 
 use csi_proto::csi_proxy::contents::v1::{Contents as Kind, GetDiskContentsResponse, SERVICE};
 use winstorage::service::Contents;

@@ -1,4 +1,4 @@
-//! The group `disk`.
+//! The calls of the API group `disk`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ pub(super) fn table() -> Table {
     table
 }
 
-/// Adds the rows of versions in which a disk number is a text.
+/// Adds the rows of versions in which a disk number is a string.
 fn with_texts(table: &mut Table) {
     rows!(table, disk: v1alpha1 v1beta1 v1beta2 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),

@@ -1,4 +1,4 @@
-//! The group `filesystem`. The context in old requests is ignored, and the error field of old responses stays empty.
+//! API group `filesystem`. The context in old requests is ignored, and the error field of old responses stays empty.
 
 use super::{Table, rows};
 

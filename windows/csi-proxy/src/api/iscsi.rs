@@ -1,4 +1,4 @@
-//! The group `iscsi`.
+//! The calls of the API group `iscsi`.
 
 use winstorage::service::Login;
 use winstorage::types::Secret;

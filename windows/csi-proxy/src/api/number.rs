@@ -1,4 +1,4 @@
-//! Disk numbers of old versions, which are decimal texts.
+//! Disk numbers of old versions, which are decimal strings.
 
 use winstorage::types::DiskNumber;
 

@@ -1,4 +1,4 @@
-//! The group `smb`. The error field of old responses stays empty.
+//! The calls of the API group `smb`. The error field of old responses stays empty.
 
 use winstorage::service::SmbMapping;
 use winstorage::types::Secret;

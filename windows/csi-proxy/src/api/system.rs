@@ -1,4 +1,4 @@
-//! The group `system`.
+//! The calls of the API group `system`.
 
 use super::{Table, rows};
 

@@ -1,4 +1,4 @@
-//! The group `volume`.
+//! The calls of the API group `volume`.
 
 use winstorage::StorageError;
 use winstorage::types::{DiskNumber, PartitionNumber, VolumeGuid};

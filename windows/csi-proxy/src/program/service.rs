@@ -128,7 +128,7 @@ struct Told {
 impl Told {
     fn tell(&self, state: ServiceState, checkpoint: u32) {
         let accepted = if state == ServiceState::Running {
-            // Accept PRESHUTDOWN: during the shutdown itself, Windows waits only some seconds for all services
+            // Accept PRESHUTDOWN: during the shutdown itself, Windows waits only a few seconds for all services
             // together, which would interrupt a format.
             ServiceControlAccept::STOP | ServiceControlAccept::PRESHUTDOWN | ServiceControlAccept::PARAM_CHANGE
         } else {

@@ -1,5 +1,5 @@
-//! Messages as bytes. Each method decodes its own messages, so the server is compiled only once, not for every method
-//! of every version.
+//! Passes messages to and from tonic as bytes. Each method decodes its own messages, so the server is compiled only
+//! once, not for every method of every version.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;

@@ -39,7 +39,7 @@ fn resident() -> Option<f64> {
     let mut counters = PROCESS_MEMORY_COUNTERS { cb: size, ..Default::default() };
     // SAFETY: this process's own handle is always valid; the structure is ours and has the given size.
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, size) };
-    // The conversion to a double is exact, because the size is at most some gibibytes.
+    // The conversion to a double is exact, because the size is at most a few gibibytes.
     let kibibytes = u32::try_from(counters.WorkingSetSize / 1024).ok();
     kibibytes.filter(|_| done != 0).map(|kibibytes| f64::from(kibibytes) * 1024.0)
 }

@@ -24,7 +24,7 @@ const NO_DATA: i32 = 232;
 /// Number of waiting instances of a pipe. With only one, most of many concurrent clients find the pipe busy, and Go
 /// clients give up after two seconds.
 const WAITING: usize = 4;
-/// How often the creation of an instance is retried, and the pause between attempts.
+/// How many times the creation of an instance is retried, and the pause between attempts.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -93,7 +93,7 @@ struct Maker {
 
 impl Maker {
     /// Creates an instance of a bidirectional byte pipe for local clients only. The number of instances is not limited.
-    /// The first instance fails if another process already serves the pipe.
+    /// Creating the first instance fails if another process already serves the pipe.
     fn instance(&self, is_first: bool) -> io::Result<NamedPipeServer> {
         let mut options = ServerOptions::new();
         // Set the mode first: old versions of tokio reset the rejection of remote clients when they set the mode.

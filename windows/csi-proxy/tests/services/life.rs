@@ -1,4 +1,4 @@
-//! Tests from the opening of the pipes to the end of the last call.
+//! Tests of the proxy's life cycle, from the opening of the pipes to the end of the last call.
 
 use std::time::Duration;
 

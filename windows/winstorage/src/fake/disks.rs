@@ -13,7 +13,7 @@ use crate::host::{
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Number of bytes that GPT and alignment use, at both ends of a disk together.
+/// Total number of bytes that GPT and alignment use at both ends of a disk.
 const OVERHEAD: u64 = 2 * MIB;
 pub(super) const RESERVED: u64 = 16 * MIB;
 /// Distance in bytes of a GPT from the start and from the end of the disk.

@@ -72,7 +72,7 @@ pub struct Partition {
     pub number: PartitionNumber,
     pub kind: PartitionKind,
     pub size: u64,
-    /// `IsOffline`: true from the creation of the partition until the `Online` method.
+    /// `IsOffline`: true from the creation of the partition until a call of its `Online` method.
     pub is_offline: bool,
     pub is_boot: bool,
     pub is_system: bool,

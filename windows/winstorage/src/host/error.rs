@@ -74,7 +74,7 @@ pub mod code {
     pub const DIRECTORY: u32 = 267;
     pub const NOT_A_REPARSE_POINT: u32 = 4390;
 
-    /// Returns a text for a frequent error code. Windows' own texts are in the language of the machine.
+    /// Returns a description of a frequent error code. Windows' own descriptions are in the language of the machine.
     pub(super) fn text(code: u32) -> Option<&'static str> {
         Some(match code {
             FILE_NOT_FOUND => "The system cannot find the file specified.",

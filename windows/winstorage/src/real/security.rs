@@ -11,8 +11,8 @@ use windows_sys::Win32::System::Com::{
 /// COM accepts these settings only once per process.
 static ENCRYPTED: Once = Once::new();
 
-/// Enables encryption. Must run before the first connection, so that objects that connections create, above all
-/// enumerators, are encrypted too.
+/// Enables encryption. Must run before the first connection, so that the objects that connections create, above all the
+/// enumerators, use encryption too.
 pub(super) fn encrypt() {
     ENCRYPTED.call_once(|| {
         let mut cookie = null_mut();

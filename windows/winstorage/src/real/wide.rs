@@ -1,4 +1,4 @@
-//! Texts in Win32 calls.
+//! Converts texts and error codes of Win32 calls.
 
 pub(super) fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()

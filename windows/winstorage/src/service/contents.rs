@@ -90,7 +90,7 @@ impl Storage {
     }
 
     /// Checks a single partition. `unused` is the range that must be zero if an interrupted call created the partition
-    /// and no file system.
+    /// but no file system.
     fn in_partition(
         &self,
         partition: &Partition,

@@ -93,8 +93,8 @@ impl Storage {
         self.busy.hold(disk, operation, self.host.native().elapsed())
     }
 
-    /// Calls `wake` when the disk is released, or at once if no operation holds it. Returns `None` if another caller is
-    /// already registered.
+    /// Calls `wake` when the disk is released, or immediately if no operation holds it. Returns `None` if another
+    /// caller is already registered.
     ///
     /// This does not reserve the disk for the caller: another operation may hold it before the caller tries again.
     pub fn on_release(&self, disk: DiskNumber, wake: impl FnOnce() + Send + 'static) -> Option<Waiting> {

@@ -40,7 +40,7 @@ impl Storage {
         match entry.kind()? {
             EntryKind::MountPoint(_) => Ok(entry.leads_somewhere()?),
             EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
-                // The user of a volume controls its contents. Following a link there may make this machine log in to
+                // The user of a volume controls its contents. Following a link in them may make this machine log in to
                 // another one.
                 if matches!(self.walk(&allowed, MountPoints::Refused), Err(StorageError::Way(_))) {
                     let reason = "is not followed: the link is in a volume";

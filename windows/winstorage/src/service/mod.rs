@@ -1,4 +1,4 @@
-//! The operations. Each is one function, which does not depend on the version of the API.
+//! The operations on storage, with one function for each. They do not depend on the version of the API.
 //!
 //! A client's request arrives as texts and numbers. This module parses and checks them before the first call of the
 //! host, with the order and the error texts that clients expect. It also decides the steps, and what the host's results

@@ -29,7 +29,7 @@ impl Storage {
         }
         match entry.mount(&volume) {
             // Another client has mounted a volume in the meantime, or the directory is not empty. The current kind of
-            // the entry decides which.
+            // the entry shows which is the case.
             Err(error) if error.is_win32(code::DIR_NOT_EMPTY) => {
                 let entry = self.mount_target("MountVolume", &allowed)?;
                 let is_mounted = self.is_mounted(entry.as_ref(), &volume, &allowed)?;

@@ -9,7 +9,7 @@ use crate::{Storage, StorageError, WayError};
 
 /// Maximum depth of directories. No path of a client can be so deep, but a volume could contain deeper directories.
 const DEEPEST: usize = 512;
-/// How often to empty a directory that other processes fill at the same time.
+/// How many times to empty a directory that other processes fill at the same time.
 const ROUNDS: u32 = 3;
 
 impl Storage {

@@ -1,4 +1,4 @@
-//! Growth of a volume.
+//! The operation that expands a volume.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::volume::volume_id;
 use crate::host::Partition;
 use crate::{Storage, StorageError};
 
-/// Growth in bytes that does not justify a resize. The reference uses the same limit, and clients rely on it.
+/// A growth by fewer bytes does not justify a resize. The reference uses the same limit, and clients rely on it.
 pub const TOLERANCE: u64 = 100 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);

@@ -6,9 +6,9 @@ use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Maximum number of links that lead to further links.
+/// Maximum number of links to follow when each link leads to the next.
 pub(super) const HOPS: u32 = 32;
-/// Maximum number of links and parents together, as in the reference.
+/// Maximum number of links to follow plus parent directories to visit, as in the reference.
 const STEPS: u32 = 256;
 
 enum Step {
@@ -80,7 +80,7 @@ impl Storage {
                     mounted = Some(volume);
                     root
                 }
-                // The user of a volume controls its contents. So do not follow a link there: the path belongs to this
+                // The user of a volume controls its contents. So do not follow a link in them: the path belongs to this
                 // volume.
                 _ if is_last && mounted.is_some() => break,
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } if is_last => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A text that is neither printed nor logged: `Debug` hides it, and it does not implement `Display`.
+/// A string that is neither printed nor logged: `Debug` hides it, and it does not implement `Display`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 

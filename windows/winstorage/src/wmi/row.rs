@@ -13,7 +13,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates an object with the `path` `__PATH`, which the output of a method does not have.
+    /// Creates an object. `path` is its `__PATH`, or `None` for the output of a method.
     pub fn new(path: Option<String>) -> Self {
         Self { path, values: BTreeMap::new() }
     }
@@ -26,7 +26,7 @@ impl Row {
         self.path.clone().map(ObjectPath).ok_or_else(|| "an object without a path".to_owned())
     }
 
-    /// Returns a number of any width. It may be a text.
+    /// Returns a number of any width, which may be stored as a string.
     pub fn number(&self, name: &str) -> Result<u64, String> {
         let number = match self.value(name) {
             Value::U16(number) => Some(u64::from(*number)),
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Returns a drive letter from a `char16`, which is a UTF-16 number or a text. 0 means that there is no letter.
+    /// Returns a drive letter from a `char16`, which is a UTF-16 number or a string. 0 means that there is no letter.
     pub fn drive_letter(&self, name: &str) -> Result<Option<char>, String> {
         let letter = match self.value(name) {
             Value::Null => None,

@@ -179,7 +179,7 @@ pub(super) fn dependents(service: &ObjectPath) -> String {
     )
 }
 
-/// Quotes a text for WQL: puts a backslash before each backslash and quote.
+/// Quotes a string for WQL: puts a backslash before each backslash and quote.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

@@ -7,12 +7,12 @@
 //! - settings of the account, before all others: `account`, `limits`, `policy`, `instance-type`, `max-lag`,
 //!   `snapshot-interval`, `modifications`;
 //! - changes of the simulator: `timing`, `rules`, `advance SECONDS`, `release`;
-//! - checks: `state VOLUME STATE` of the only attachment, and `whole-body`, which compares the body instead of the
-//!   text;
+//! - checks: `state VOLUME STATE` for the volume's only attachment, and `whole-body`, which compares the body instead
+//!   of the text;
 //! - calls: `ACTION NAME=VALUE …`, where `NAME.N=VALUE*50` abbreviates fifty parameters, and the short forms of
 //!   [`Account::form`]. A call must succeed, or fail with the code if `!CODE` precedes it. `x = CALL` stores the id of
-//!   a short form as `$x`, and `x = ELEMENT of CALL` stores another element. Conditions follow after ` | `: `has TEXT`,
-//!   `lacks TEXT`, `refused`. `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
+//!   a short form as `$x`, and `x = ELEMENT of CALL` stores another element. Conditions on the reply follow ` | `: `has
+//!   TEXT`, `lacks TEXT`, `refused`. `$i` is the instance in us-west-2a, and `$j` the one in us-west-2b.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -49,8 +49,8 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
     }
 }
 
-/// Returns the requested IOPS within the limits, but never lowers the volume's current IOPS (`now`) if at least as many
-/// are requested: EC2 refuses them if the modified volume cannot have them.
+/// Returns the requested IOPS within the limits, which never lower them below the volume's current IOPS (`now`). If the
+/// modified volume cannot have these, EC2 refuses them.
 pub(super) fn iops_within(
     request: IopsRequest,
     size: Gib,

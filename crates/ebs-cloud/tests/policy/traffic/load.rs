@@ -83,7 +83,7 @@ impl Observer for DescribeWaits {
     }
 }
 
-/// The interval between describes is long enough that it alone limits them, not the token bucket.
+/// The interval between describes, not the token bucket, limits their rate.
 #[tokio::test(start_paused = true)]
 async fn describes_rarely_wait_for_a_token() {
     for eaten in [0.0, 0.5, 0.8] {

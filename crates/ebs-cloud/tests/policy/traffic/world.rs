@@ -110,7 +110,7 @@ pub(super) struct Driver {
     nodes: Vec<NodeId>,
 }
 
-/// The time of the RPCs of one lifecycle in addition to EC2's own times.
+/// The time that the RPCs of one lifecycle take in addition to EC2's own times.
 pub(super) struct Added {
     pub(super) create: Duration,
     pub(super) attach: Duration,
@@ -119,7 +119,7 @@ pub(super) struct Added {
 }
 
 impl Driver {
-    /// Runs a whole lifecycle of one volume, with retries of every RPC as a sidecar makes them.
+    /// Runs a whole lifecycle of one volume, and retries every RPC as a sidecar does.
     pub(super) async fn life(&self, n: usize, used: Duration) -> Added {
         let (name, node) = (&format!("pvc-{n}"), &self.nodes[n % self.nodes.len()]);
         let waiters = Waiters::default();
@@ -181,9 +181,9 @@ pub(super) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, us
 
 #[derive(Debug)]
 pub(super) struct Bill {
-    /// Mutating calls per lifecycle, including throttled ones, without spare ones.
+    /// Mutating calls per lifecycle, including throttled calls but not spare ones.
     pub(super) mutating: f64,
-    /// Spare calls per lifecycle: DetachVolume that EC2 refused because nothing is attached any more.
+    /// Spare calls per lifecycle: DetachVolume calls that EC2 refused because nothing was attached any more.
     pub(super) spare: f64,
     /// Describes of all kinds per lifecycle.
     pub(super) describes: f64,

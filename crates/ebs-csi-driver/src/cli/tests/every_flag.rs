@@ -33,7 +33,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("csi-mount-point-prefix", "/var/lib/kubelet/plugins"),
 ];
 
-/// What happens with a flag in a mode.
+/// What the process does with a flag in one mode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The flag changes the behaviour of the process.
@@ -44,7 +44,7 @@ pub(super) enum Fate {
     Refused(String),
 }
 
-/// Everything that a command line determines: flags with an effect change it.
+/// Everything that a command line determines. A flag has an effect if it changes any of it.
 #[derive(PartialEq)]
 struct Outcome {
     log: String,
@@ -113,8 +113,7 @@ fn no_flag_is_ignored_silently_in_any_mode() {
     }
 }
 
-/// The reference driver's flags with their modes and defaults, as its users know them. `*` marks a default that differs
-/// in this driver.
+/// The reference driver's flags with their modes and defaults. `*` marks a default that differs in this driver.
 const REFERENCE: &str = "
 version                               A false
 logtostderr                           A false

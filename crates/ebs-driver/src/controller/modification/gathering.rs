@@ -152,8 +152,8 @@ impl Window {
         }
     }
 
-    /// Runs `work`, whose waiters show a caller only while all callers wait, so it begins no mutation for a change
-    /// whose caller has left. When only some callers are left, asks `work` to end.
+    /// Runs `work` with waiters that report a caller only while all callers wait, so `work` begins no mutation for a
+    /// change whose caller has left. When only some callers are left, asks `work` to end.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,

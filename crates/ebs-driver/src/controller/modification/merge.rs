@@ -31,7 +31,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
     })
 }
 
-/// Returns the value that is set, if any, in `Some`. Returns `None` when two different values are set.
+/// Returns the one value that is set (`Some(None)` if none is), or `None` when two different values are set.
 #[expect(clippy::option_option, reason = "a contradiction differs from an unset value")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {

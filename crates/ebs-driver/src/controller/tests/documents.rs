@@ -1,5 +1,5 @@
-//! The tables in `docs/` that come from the code. The test below writes them when its environment has
-//! `EBS_WRITE_DOCS=1`. Without it, the test fails when a page differs.
+//! Checks that the tables in `docs/` match the code. With `EBS_WRITE_DOCS=1` in the environment, the test below
+//! rewrites the tables. Otherwise, it fails when a page differs.
 //!
 //! **To add a table**: put its two marker lines into the page ([`doc_table::check`]), give it a row in [`tables`], and
 //! run the test once with `EBS_WRITE_DOCS=1`. The test generates the text of a table from the code.

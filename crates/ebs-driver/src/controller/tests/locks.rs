@@ -1,4 +1,4 @@
-//! Tests requests that are repeated for a snapshot which is already locked.
+//! Tests repeated requests for a snapshot that is already locked.
 
 use ebs_ec2::ErrorClass;
 use ebs_sim::api::{Call, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
@@ -60,7 +60,7 @@ async fn repeated_request_does_not_restart_the_cooling_off_period() {
     assert_eq!(calls(&world), 1);
 }
 
-/// EC2 rejects a lock that ends in less than a day, even if the snapshot's lock already has this end. A new driver
+/// EC2 rejects a lock that ends in less than a day, even if the existing lock ends at the same time. A new driver
 /// process and the one that made the lock both accept the existing lock.
 #[tokio::test(start_paused = true)]
 async fn existing_lock_with_a_near_or_past_end_is_accepted() {

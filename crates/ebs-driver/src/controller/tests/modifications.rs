@@ -293,7 +293,7 @@ async fn no_second_window_opens_during_a_modification() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// When EC2 rejects the merged requests, the driver tries each alone. Each gets its own result and code.
+/// When EC2 rejects the merged requests, the driver tries them one by one. Each gets its own result and code.
 #[tokio::test(start_paused = true)]
 async fn invalid_value_of_one_request_does_not_fail_another() {
     let (world, volume) = world_with_volume().await;
@@ -317,8 +317,8 @@ async fn class_that_exceeds_a_quota_does_not_fail_an_expansion() {
     assert_eq!(asked(&world), [(Some(20), Some(4000), None), (Some(20), None, None), (None, Some(4000), None)]);
 }
 
-/// Before the successful change, an exceeded quota and an invalid value have other codes. During the optimization, two
-/// simultaneous requests cause only one ModifyVolume call.
+/// Before the optimization, an exceeded quota and an invalid value have codes of their own. During the optimization,
+/// two simultaneous requests fail after a single ModifyVolume call.
 #[tokio::test(start_paused = true)]
 async fn changes_during_optimization_fail_after_one_ec2_call() {
     let (world, volume) = world_with_volume().await;

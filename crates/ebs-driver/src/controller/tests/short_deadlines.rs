@@ -276,7 +276,7 @@ async fn stuck_attachment_is_replaced_for_any_client_deadline() {
             if restarted {
                 world.restart();
             }
-            // EC2 attaches the next volume at once.
+            // EC2 attaches the next volume immediately.
             world.timing(TimingOverride { attach_ms: Some(0), ..Default::default() }).await;
             insist(seconds, async || world.publish(&volume, world.here.as_str()).await).await.expect("publish");
             assert!(world.is_attached().await);

@@ -172,9 +172,9 @@ async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     assert_eq!((world.snapshots().await, world.ec2.count(LockSnapshot)), (1, 1));
 }
 
-/// The locks have no mode, a cooling-off period in governance mode, two ends or no end, numbers that EC2 rejects, or an
-/// end in the past. The driver never ignores a number below 1, because the remaining parameters could create an
-/// irrevocable lock.
+/// The locks lack a mode, have a cooling-off period in governance mode, two ends, no end, or an end in the past, or
+/// contain numbers that EC2 rejects. The driver never ignores a number below 1, because the remaining parameters could
+/// create an irrevocable lock.
 #[tokio::test(start_paused = true)]
 async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     let (world, volume) = world().await;

@@ -41,7 +41,7 @@ fn stage_request_that_differs_from_the_mount_is_refused() {
     }
 }
 
-/// If other attributes differ, the error names no wanted file system.
+/// If other attributes differ, the error does not name a requested file system.
 #[test]
 fn stage_without_a_file_system_accepts_any_mounted_one() {
     for fs_type in ["ext2", "ext3", "ext4", "xfs"] {

@@ -1,5 +1,5 @@
 //! AF_UNIX sockets on Windows, which std and tokio lack and `socket2` supports in blocking mode only. A connected
-//! socket serves as a tokio TCP stream, whose reads and writes do not depend on the address family. No test covers it.
+//! socket serves as a tokio TCP stream, whose reads and writes do not depend on the address family. Untested.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -85,7 +85,7 @@ async fn diverging_journal_is_rejected_and_named() {
     let name = files(dir.path()).into_iter().find(|f| f.starts_with("journal-")).unwrap();
     let path = dir.path().join("state").join(&name);
     let whole = std::fs::read_to_string(&path).unwrap();
-    // Move the request for the second volume before the first.
+    // Remove the first input from the journal.
     let other: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
     std::fs::write(&path, other).unwrap();
     let refused = Engine::start(config(dir.path())).await.unwrap_err().to_string();

@@ -64,7 +64,7 @@ fn line(line: impl AsRef<str>) -> Call {
     Call::line(line.as_ref()).unwrap()
 }
 
-/// Returns a call that creates a volume with the driver's tags and more parameters.
+/// Returns a call that creates a volume with the driver's tags and the parameters in `more`.
 fn create(more: &str) -> Call {
     line(format!("{CREATE} {more}"))
 }
@@ -209,7 +209,7 @@ fn v2_policy_denies_iops_probe_without_cluster_tag() {
     assert_eq!(allowed_by(&audit(&line(probe))), ["legacy-example"]);
 }
 
-/// The caller's cluster tag decides about volumes, and about the instances to which they are attached.
+/// Which volumes and instances a caller may use depends on the caller's cluster tag.
 #[test]
 fn cluster_scoped_policy_requires_the_callers_cluster_tag() {
     let of = "TagSpecification.1";
@@ -247,7 +247,7 @@ fn delete(id: &str) -> Call {
     line(format!("DeleteVolume VolumeId={id}"))
 }
 
-/// This test covers only an explicit deny. EC2's recorded replies contain the text for a call that no policy allows.
+/// This test covers only an explicit deny. EC2's recorded replies cover the text for a call that no policy allows.
 #[test]
 fn explicit_deny_is_named_in_the_denial() {
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);

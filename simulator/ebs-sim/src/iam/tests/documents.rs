@@ -1,4 +1,4 @@
-//! The parser rejects invalid policies and names the place of the error.
+//! Tests that the parser rejects invalid policies and names the place of the error.
 
 use super::document;
 use crate::iam::{Extra, Policy, Shipped};

@@ -1,4 +1,4 @@
-//! The shipped policies allow exactly what these tables list, row by row.
+//! Tests that the shipped policies allow exactly what these tables list, row by row.
 
 use super::{allows_caller, tags};
 use crate::iam::check::Check;

@@ -101,7 +101,7 @@ impl Instance {
     }
 
     /// Returns the maximum number of volumes, including the root volume. A type whose volumes and network interfaces
-    /// share slots loses one for each interface after the first.
+    /// share slots loses one slot for each interface after the first.
     pub(in crate::state) fn slots(&self) -> usize {
         let limit = attachment_limit(&self.instance_type);
         let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);

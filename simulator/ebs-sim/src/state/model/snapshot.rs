@@ -143,7 +143,7 @@ impl FastRestore {
 }
 
 impl Snapshot {
-    /// Returns whether new volumes from this snapshot in that zone are fully initialized at once.
+    /// Returns whether new volumes from this snapshot in that zone are fully initialized from the start.
     pub(in crate::state) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
         self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
     }

@@ -70,7 +70,7 @@ fn terminated_instance_stays_listed_for_an_hour() {
     ]);
 }
 
-/// Volumes can be attached to a stopped instance, and detach from it at once. Only a running instance can be stopped.
+/// Volumes can be attached to a stopped instance, and detach immediately. Only a running instance can be stopped.
 #[test]
 fn stopped_instance_keeps_and_attaches_volumes() {
     let mut world = World::realistic();

@@ -1,4 +1,4 @@
-//! Invariants that hold after any sequence of calls.
+//! Tests of invariants that hold after any sequence of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Returns an id that `n` selects, modulo the number of ids, or `none` if there are no ids.
+/// Returns the id at position `n` modulo the number of ids, or `none` if there are no ids.
 fn pick<'a>(all: impl Iterator<Item = &'a String>, n: u8, none: &str) -> String {
     let all: Vec<&String> = all.collect();
     usize::from(n).checked_rem(all.len()).map_or_else(|| none.to_owned(), |at| all[at].clone())

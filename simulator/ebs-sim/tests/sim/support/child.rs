@@ -1,4 +1,4 @@
-//! Child processes with an absolute program path and a clean environment. Dropping the owner of one kills it.
+//! Child processes with an absolute program path and a clean environment. Each is killed when its owner is dropped.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

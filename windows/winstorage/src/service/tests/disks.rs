@@ -97,7 +97,7 @@ fn concurrent_changes_of_one_disk_are_rejected() {
         first.join().unwrap().unwrap();
         assert_eq!(wakes.iter().next(), Some("first"));
         drop(waiting);
-        // No operation holds the disk, so the waiter is called at once.
+        // No operation holds the disk, so the waiter is called immediately.
         assert!(wake("at once").is_some());
         assert_eq!(wakes.try_iter().collect::<Vec<_>>(), ["at once"]);
         storage.partition_disk(DiskNumber(1)).unwrap();

@@ -29,7 +29,7 @@ fn system_disk_and_volume_are_protected_from_changes() {
     storage.set_disk_state(DiskNumber(0), true).unwrap();
 }
 
-/// Windows by itself assigns a drive letter to the volume of a disk that it has not seen before, for example a disk
+/// Windows automatically assigns a drive letter to the volume of a disk that it has not seen before, for example a disk
 /// that was created from a snapshot. Such a volume can be mounted, grown and unmounted, and its disk can go offline.
 #[test]
 fn volume_with_a_drive_letter_has_a_full_lifecycle() {

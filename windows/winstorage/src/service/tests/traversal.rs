@@ -1,4 +1,4 @@
-//! Attempts to leave the working directories through links, including links that appear between the check and the use.
+//! Tests that try to leave the working directories through links, some of which appear between the check and the use.
 
 use super::*;
 use crate::fake::Effect;
