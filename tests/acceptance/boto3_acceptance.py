@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""boto3, unchanged, against ebs-sim: paging, filters, dry runs, waiters, error codes, idempotency, whole lives.
+"""Tests ebs-sim with unmodified boto3: paging, filters, dry runs, waiters, error codes, idempotency, lifecycles.
 
 Reads what the simulator's env file exports (AWS_ENDPOINT_URL_EC2, credentials, region, EBS_SIM_CONTROL, ids of the
-two instances). Ends with 1 at the first thing that is not as EC2 has it, and says what.
+two instances). Prints the first difference from EC2, and then exits with 1.
 """
 
 import collections
@@ -34,7 +34,7 @@ CONTROL = os.environ["EBS_SIM_CONTROL"]
 
 
 class Violated(Exception):
-    """Something is not as EC2 has it."""
+    """The simulator differs from EC2."""
 
 
 def expect(truth, what):
@@ -56,7 +56,7 @@ CHECK = ModelCheck(EC2)
 
 
 def refused(code, call, *, status=400, says=None, **arguments):
-    """The call must be refused with that code, that HTTP status and, maybe, words that a client looks for."""
+    """Checks that EC2 rejects a call with this code, this status and, if given, words that a client looks for."""
     name = getattr(call, "__name__", str(call))
     try:
         call(**arguments)
@@ -73,7 +73,7 @@ def refused(code, call, *, status=400, says=None, **arguments):
 
 @contextlib.contextmanager
 def times(**milliseconds):
-    """Changes take that long, until the end of the block."""
+    """Makes changes take this long until the end of the block."""
     put("/timing", milliseconds)
     try:
         yield
@@ -82,7 +82,7 @@ def times(**milliseconds):
 
 
 def leap(milliseconds):
-    """EC2's clock leaps forward: what is due by then has happened."""
+    """Advances EC2's clock. Everything that is due by then has happened."""
     send("POST", "/advance", {"ms": milliseconds})
 
 
@@ -97,7 +97,7 @@ def send(method, path, body):
 
 @contextlib.contextmanager
 def fault(effect, *actions, **more):
-    """Something goes wrong with these actions, until the end of the block."""
+    """Injects a fault into these actions until the end of the block."""
     send("POST", "/faults", [{"name": "boto3", "actions": list(actions), "effect": effect, **more}])
     try:
         yield
@@ -118,14 +118,14 @@ def tags_of(thing):
 
 
 def volume(**arguments):
-    """An available volume's id."""
+    """Creates a volume, and returns its id once it is available."""
     made = EC2.create_volume(**{"AvailabilityZone": ZONE, "Size": 1, "VolumeType": "gp3", **arguments})
     wait("volume_available", VolumeIds=[made["VolumeId"]])
     return made["VolumeId"]
 
 
 def found(**arguments):
-    """Ids of the volumes that filters find."""
+    """Returns the ids of the volumes that match the filters."""
     filters = [{"Name": name.replace("__", ":"), "Values": values} for name, values in arguments.items()]
     return {volume["VolumeId"] for volume in EC2.describe_volumes(Filters=filters)["Volumes"]}
 
@@ -204,7 +204,7 @@ def tokens_make_creation_idempotent():
     other = EC2.create_volume(**{**ask, "ClientToken": "boto3-token-2"})
     expect(other["VolumeId"] != first["VolumeId"], "another token gave the same volume")
     plain = {key: value for key, value in ask.items() if key != "ClientToken"}
-    # botocore makes up a token of its own for each call that has none.
+    # botocore generates a token for each call without one.
     expect(EC2.create_volume(**plain)["VolumeId"] != EC2.create_volume(**plain)["VolumeId"], "one volume for two calls")
 
 
@@ -217,7 +217,7 @@ def lists_come_in_pages():
     zone = [{"Name": "availability-zone", "Values": [ZONE]}]
     status = EC2.get_paginator("describe_volume_status").paginate(Filters=zone, PaginationConfig={"PageSize": 7})
     expect(made <= {v["VolumeId"] for page in status for v in page["VolumeStatuses"]}, "a status is on no page")
-    # EC2 has no such filter, for this one action.
+    # EC2 does not support this filter for this action.
     refused("InvalidParameterValue", EC2.describe_volume_status, says="volume-id",
             Filters=[{"Name": "volume-id", "Values": sorted(made)}])
     tags = EC2.get_paginator("describe_tags").paginate(
@@ -336,7 +336,7 @@ def errors_of_volumes_have_ec2s_codes():
         refused("InvalidVolumeID.Malformed", call, VolumeId="vol-xyz")
     refused("InvalidVolume.NotFound", EC2.modify_volume, VolumeId=NO_VOLUME, Size=2)
     refused("InvalidVolume.NotFound", EC2.describe_volume_status, VolumeIds=[NO_VOLUME])
-    # What the driver learns the limits from.
+    # The driver reads the limits from these errors.
     for kind, says in (("io2", "maximum is 256000"), ("io1", "maximum is 64000"), ("gp3", "maximum is 80000")):
         refused("InvalidParameterValue", EC2.create_volume, says=says, **create, VolumeType=kind, Iops=2**31 - 1)
 
@@ -369,7 +369,7 @@ def an_instance_takes_as_many_volumes_as_its_type():
     instance = run["Instances"][0]["InstanceId"]
     wait("instance_running", InstanceIds=[instance])
     volumes = [volume() for _ in range(27)]
-    # 27 in all, shared with the network interface's... the first interface is free and the root volume is one.
+    # 27 attachments, including the root volume. The first network interface does not count.
     for it in volumes[:26]:
         EC2.attach_volume(VolumeId=it, InstanceId=instance, Device=next(device))
     refused("AttachmentLimitExceeded", EC2.attach_volume, VolumeId=volumes[26], InstanceId=instance, Device=next(device))
@@ -603,7 +603,7 @@ def signed_links_work_until_they_expire():
 
 
 def every_parameter_of_the_model_is_known():
-    """Whatever a client of this version can send, is understood or refused by name; nothing is unknown."""
+    """The simulator supports, or rejects by name, everything that a client of this version can send."""
     for operation in supported():
         model = EC2.meta.service_model.operation_model(operation)
         for name, shape in model.input_shape.members.items():
@@ -621,7 +621,7 @@ def every_parameter_of_the_model_is_known():
 
 
 def supported():
-    """The actions that the simulator has: those that it does not call invalid."""
+    """Returns the actions that the simulator supports."""
     return [
         "AttachVolume", "CopyVolumes", "CreateSnapshot", "CreateTags", "CreateVolume", "DeleteSnapshot", "DeleteTags",
         "DeleteVolume", "DescribeAvailabilityZones", "DescribeFastSnapshotRestores", "DescribeInstanceTypes",
@@ -632,7 +632,7 @@ def supported():
 
 
 def sample(shape, depth=0):
-    """Some value that botocore's validation takes."""
+    """Returns a value that passes botocore's validation."""
     kind = shape.type_name
     if kind == "structure":
         return {name: sample(member, depth + 1) for name, member in shape.members.items()} if depth < 6 else {}
@@ -646,7 +646,7 @@ def sample(shape, depth=0):
 
 
 def rates_are_limited():
-    """For a simulator with realistic timing, which has EC2's rate limits too."""
+    """Requires a simulator with realistic timing, which also has EC2's rate limits."""
     put("/timing", dict.fromkeys(["create_ms", "snapshot_ms", "modify_ms", "optimize_ms"], 0))
     it = volume(Size=1)
     EC2.create_snapshot(VolumeId=it)
@@ -667,7 +667,7 @@ def rates_are_limited():
     with concurrent.futures.ThreadPoolExecutor(20) as threads:
         codes = collections.Counter(threads.map(code_of_a_list, range(200)))
     expect(set(codes) == {"ok", "RequestLimitExceeded"} and codes["ok"] >= 50, f"200 lists at once: {codes}")
-    # A client that retries as the SDKs do gets through.
+    # A client that retries like the SDKs succeeds.
     patient = boto3.client("ec2", config=botocore.config.Config(retries={"mode": "standard", "max_attempts": 10}))
     expect(any(v["VolumeId"] == it for v in patient.describe_volumes()["Volumes"]), "the volume is not listed")
 
@@ -699,7 +699,7 @@ def what_was_just_made_may_not_be_seen_yet():
 
 
 def a_burnt_token_is_good_again_after_twelve_hours():
-    """The last scene: the simulator's clock runs ahead of ours afterwards."""
+    """The last scene, because afterwards the simulator's clock is ahead of ours."""
     ask = {"AvailabilityZone": ZONE, "Size": 1, "ClientToken": "boto3-burnt"}
     first = EC2.create_volume(**ask)["VolumeId"]
     wait("volume_available", VolumeIds=[first])
@@ -739,7 +739,7 @@ SCENES = [
 
 
 def a_policy_is_kept():
-    """For a simulator that is started with the driver's own policy."""
+    """Requires a simulator that was started with the driver's own policy."""
     create = {"AvailabilityZone": ZONE, "Size": 1}
     ours = tagged("volume", **{"ebs.csi.aws.com/cluster": "true"})
     refused("UnauthorizedOperation", EC2.create_volume, status=403, **create)
@@ -762,7 +762,7 @@ def a_policy_is_kept():
         refused("UnauthorizedOperation", call, status=403, **arguments)
 
 
-# Played only when asked for: each needs a simulator that is started for it.
+# Run only if named: each needs a simulator that was started for it.
 SPECIAL = [
     rates_are_limited,
     a_policy_is_kept,
@@ -778,7 +778,7 @@ def main(names):
         began = time.monotonic()
         try:
             scene()
-        except Exception as error:  # noqa: BLE001: whatever it is, the run ends here and says so
+        except Exception as error:  # noqa: BLE001: any error ends the run and is printed
             print(f"FAILED {scene.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
             if not isinstance(error, Violated):
                 raise

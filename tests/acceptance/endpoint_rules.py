@@ -1,7 +1,7 @@
-"""Prints where AWS has EC2, SageMaker and STS, by the rule sets that AWS publishes in botocore: one JSON object for each region.
+"""Prints the endpoints of EC2, SageMaker and STS from the rule sets that AWS publishes in botocore, one JSON object per line.
 
-Every region of every partition is asked for, and for each partition a region that does not exist yet: AWS adds regions more often
-than anybody builds this driver anew.
+Covers every region of every partition and, for each partition, a region that does not exist yet: AWS adds regions more often
+than users update this driver.
 """
 
 import json
@@ -17,7 +17,7 @@ SERVICES = {"ec2": {}, "sagemaker": {}, "sts": {"UseGlobalEndpoint": False}}
 
 
 def regions(partition):
-    """The regions that the partition's pattern takes (`aws-global` and the like are no regions), and a new one."""
+    """Returns the regions that match the partition's pattern (`aws-global` is not a region), and a new one."""
     pattern = re.compile(partition["regionRegex"])
     known = sorted(region for region in partition["regions"] if pattern.match(region))
     new = known[0].rsplit("-", 1)[0] + "-99"

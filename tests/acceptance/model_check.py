@@ -1,7 +1,7 @@
-"""Holds every answer of the simulator against botocore's own model of EC2.
+"""Checks every response of the simulator against botocore's model of EC2.
 
-botocore's parser forgives: an element that it does not know is dropped, one that is missing is no error. Here each
-element of each answer must be one that the model has, at its place, once, and with a value of its type.
+botocore's parser drops unknown elements and accepts missing ones. Here, each element of a response must be in the
+model, at its place, once, and with a value of its type.
 """
 
 import re
@@ -13,11 +13,11 @@ REQUEST_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ModelError(Exception):
-    """An answer that EC2 could not have given."""
+    """A response that EC2 could not have sent."""
 
 
 class ModelCheck:
-    """Looks at every answer of a client before botocore parses it."""
+    """Checks every response to a client before botocore parses it."""
 
     def __init__(self, client):
         self.answers = 0

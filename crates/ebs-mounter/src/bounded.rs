@@ -13,13 +13,13 @@ use tokio::time::Instant;
 /// How long a read may take before its caller gets an error, and how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The places of abandoned reads that have not returned, each of which occupies a thread. While one hangs, no other
+/// The places of abandoned reads that have not returned. Each such read occupies a thread. While one hangs, no other
 /// read starts at its place: reading the statistics of a hung disk must not use up all threads of the process.
 static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap::new());
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of them counts as hung. Later callers wait until then: the first caller may have given up early.
+    /// When the first of these reads counts as hung. Later callers wait until then: the first may have given up early.
     hangs_from: Instant,
     /// Closes when all of them have returned.
     returned: watch::Sender<()>,
@@ -117,7 +117,7 @@ async fn is_free(place: &Path) -> bool {
 }
 
 /// Runs a read on another thread. After [`BOUND`] the caller gets [`Stuck`], and the thread waits until the kernel
-/// returns. Until it does, every other read at this place waits until the hung one's bound and then fails.
+/// returns. Until then, every other read at this place waits until the hung read's limit has passed, and fails.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,

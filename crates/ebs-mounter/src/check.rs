@@ -125,7 +125,7 @@ impl Mounter {
     }
 }
 
-/// Treats an unreadable journal as one without errors, since the mount reads it too.
+/// Treats an unreadable journal as one without errors, because the mount reads it too and then reveals the error.
 async fn journal_has_error(device: &Device, superblock: &ExtSuperblock) -> bool {
     let (held, superblock) = (Arc::clone(device.file()), superblock.clone());
     let read = move || has_recorded_error(&Area::new(&*held, os::block_size(&held)?), &superblock);

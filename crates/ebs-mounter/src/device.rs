@@ -1,4 +1,4 @@
-//! The device of a volume. The driver knows it by the identity that the device reports, and then holds it open.
+//! Finds the device of a volume by the identity that the device reports, and holds the device open.
 
 mod arrivals;
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub(crate) use vanished::listed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceQuery {
     pub volume: VolumeId,
-    /// The device name from EC2 (`/dev/xvdaa`): the identity on Xen, only the first place to search on other machines.
+    /// The device name from EC2 (`/dev/xvdaa`): the volume's identity on Xen, elsewhere the first path to search.
     pub hint: Option<PathBuf>,
     /// A partition of the volume instead of the whole disk.
     pub partition: Option<Partition>,
@@ -97,7 +97,7 @@ impl Device {
         self.file.file()
     }
 
-    /// Returns its current size, which follows the volume's.
+    /// Returns the device's current size, which follows the volume's size.
     pub async fn size(&self) -> io::Result<Bytes> {
         let file = Arc::clone(self.file());
         bounded::reading("reading the size of", &self.path, move || os::block_size(&file).map(Bytes)).await
@@ -185,7 +185,7 @@ impl Mounter {
         text.map(|text| text.parse().map_err(|_| invalid(text))).transpose()
     }
 
-    /// Returns the number of the whole disk to which a number belongs.
+    /// Returns the number of the whole disk to which the device with this number belongs.
     pub async fn disk_of(&self, number: DeviceNumber) -> io::Result<Option<DeviceNumber>> {
         let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
         bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await

@@ -1,4 +1,4 @@
-//! A whole disk and its partitions, from sysfs.
+//! Lists a whole disk and its partitions from sysfs.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -125,8 +125,8 @@ pub enum FormatError {
 
 impl Mounter {
     /// Makes a file system: writes and syncs the record, reads serial number and signatures again through the held
-    /// descriptor, then starts mkfs. An error before that, or from mkfs, removes the record. An mkfs that was killed
-    /// leaves it, and success keeps it until [`Mounter::forget_format_if_known`]. Dropping the future never kills mkfs.
+    /// descriptor, then starts mkfs. An error before mkfs or from mkfs removes the record. If mkfs was killed, it
+    /// stays. After success, it stays until [`Mounter::forget_format_if_known`]. Dropping the future never kills mkfs.
     pub async fn format(
         &self,
         device: &Device,
@@ -226,8 +226,8 @@ impl Mounter {
         Ok(conf)
     }
 
-    /// Fails if another process holds the device. mkfs would fail too, but the holder may change the disk afterwards.
-    /// The mkfs of a killed driver is a holder even before it opens the disk, because it inherits the descriptor.
+    /// Fails if another process holds the device: a failed mkfs would remove the record, although the holder may still
+    /// change the disk. The mkfs of a killed driver holds the disk even before it opens it: it inherits the descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {

@@ -1,4 +1,4 @@
-//! Tests with random input from outside. The crate must never panic, and mkfs and mount(2) must receive only words that
+//! Tests the crate with random external input. It must never panic, and mkfs and mount(2) must receive only words that
 //! the typed builders write. The number of cases here is small; `make fuzz CASES=100000` runs more.
 
 use std::collections::BTreeSet;

@@ -38,7 +38,7 @@ pub struct Headroom {
     pub device: u64,
     /// The growth that the tools can perform; `None` if the tools would not use the rest of the device.
     pub growth: Option<Growth>,
-    /// The limit that leaves more than one group of the device unused for ever.
+    /// The limit that permanently leaves more than one block group of the device unused.
     pub limit: Option<GrowthLimit>,
     /// True for an ext file system with clusters (bigalloc), which can only grow while it is mounted.
     pub has_clusters: bool,
@@ -175,7 +175,7 @@ impl Mounter {
 }
 
 /// Returns the call of resize2fs. It passes a size only if the device is larger than the file system can become,
-/// because resize2fs fails on such a device without one. It never overrides the checks of resize2fs.
+/// because resize2fs fails on such a device if it gets no size. It never overrides the checks of resize2fs.
 fn resize(device: &Device, growth: Growth) -> Call {
     let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))

@@ -112,7 +112,7 @@ impl Mounter {
         self.verify(target, MountSource::Filesystem(device.number()), &wanted).await
     }
 
-    /// Binds `source` to `target` atomically, with the attributes of its mount and the given ones, or not at all.
+    /// Binds `source` to `target` atomically, with the attributes of the source's mount and the given ones.
     pub async fn bind(
         &self,
         source: &Path,
@@ -222,8 +222,8 @@ fn describe(entry: &MountEntry) -> String {
     format!("{fs_type} {} of device {device} with [{}]", source.display(), options.join(","))
 }
 
-/// Calls mount(2). The ext4 driver mounts ext2 and ext3 for kernels without drivers of their own, and supports more
-/// options, which may be set if a volume was requested as ext4 but made as ext3.
+/// Calls mount(2). Retries ext2 and ext3 with the ext4 driver: the kernel may lack their drivers, and ext4 supports
+/// more options, which may be set if a volume was requested as ext4 but made as ext3.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {

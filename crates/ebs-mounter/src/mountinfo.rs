@@ -61,7 +61,7 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. An invalid line affects only its own path: there the table gets a mount without a
+    /// Parses the text of a table. An invalid line affects only its own path, where the table gets a mount without a
     /// device, whose type describes the problem. Ignores a line without a path.
     pub fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -90,7 +90,7 @@ impl MountTable {
         stack
     }
 
-    /// Returns the mount that contains a path, following all mounts above it, or `None` if no mount contains it.
+    /// Returns the mount that contains a path, searching from the root mount down, or `None` if no mount contains it.
     pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
         let listed: HashSet<u64> = self.0.iter().map(|entry| entry.id).collect();
         let mut at: Option<&MountEntry> = None;

@@ -51,7 +51,7 @@ pub struct LatencyBin {
     pub operations: u32,
 }
 
-/// A decoded page. All counters start at the attachment.
+/// A decoded page. All counters cover the time since the attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvmeStatistics {
     /// Version of the page layout, 0 today. Later versions keep these fields.

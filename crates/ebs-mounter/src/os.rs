@@ -64,7 +64,7 @@ pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
     rustix::mount::unmount(target, flags).map_err(io::Error::from)
 }
 
-/// Reads like [`statfs`], but only if the path is on this device. Both answers come from one descriptor.
+/// Reads like [`statfs`], but only if the path is on this device. The check and the read use one descriptor.
 pub(crate) fn statfs_of(path: &Path, device: DeviceNumber) -> io::Result<StatFs> {
     let opened = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = DeviceNumber::of(rustix::fs::fstat(&opened)?.st_dev);

@@ -121,7 +121,7 @@ pub enum PathKind {
     File {
         bytes: u64,
     },
-    /// A block device, perhaps bound there.
+    /// A block device, which may be bound to the path.
     BlockDevice,
     Symlink,
     /// A socket, a pipe or a character device.

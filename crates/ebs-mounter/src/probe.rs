@@ -83,7 +83,7 @@ pub enum Contents {
     Blank(BlankProof),
     /// A file system that this driver mounts, and no signature of anything else.
     Filesystem(Superblock),
-    /// Contents that this driver does not mount, or two signatures at once.
+    /// Contents that this driver does not mount, or contents with two signatures.
     Foreign {
         what: String,
         offset: u64,

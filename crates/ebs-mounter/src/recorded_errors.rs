@@ -82,7 +82,7 @@ impl Mounter {
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        // Not `at`: NodeUnstageVolume reads that before it thaws the file system, and only the thaw ends this check.
+        // Not `at`, which NodeUnstageVolume reads before it thaws the file system: only the thaw ends this check.
         let place = at.join("(an unnamed file)");
         bounded::reading("creating", &place, make).await
     }

@@ -19,7 +19,7 @@ use crate::register::Register;
 use crate::tools::Tools;
 use crate::tools::memory::write_e2fsck_conf;
 
-/// How long the driver's startup waits for the directory. Data that the thread reads later is still used.
+/// How long the driver's startup waits for the thread that reads the directory. What it reads later is still used.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// Why a mounter cannot be created.

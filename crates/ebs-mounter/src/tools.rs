@@ -117,7 +117,7 @@ impl Finished {
         }
     }
 
-    /// True if signal 9 ended the program, as the kernel's OOM killer does.
+    /// True if signal 9, which the kernel's OOM killer sends, ended the program.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(libc::SIGKILL)
     }

@@ -1,9 +1,9 @@
-"""Calls a CSI driver through grpc-core (gRPC for C++ and Python), in all the ways in which it dials a unix socket: one line a
-way, and status 1 unless all of them were answered.
+"""Calls a CSI driver through grpc-core (gRPC for C++ and Python), in all ways in which it dials a unix socket. Prints one line
+for each way, and exits with 1 unless all calls succeeded.
 
 Usage: grpcio_clients.py SOCKET [METHOD TEXT]   (the absolute path of a unix socket)
 
-With METHOD that is called instead of a driver's services; its answer must begin with field 1, a string, and that be TEXT.
+With METHOD, calls this method instead of a driver's services. Its answer must begin with field 1, the string TEXT.
 """
 
 import os
@@ -12,10 +12,10 @@ import sys
 import grpc
 
 DRIVER = ("/csi.v1.Identity/GetPluginInfo", "ebs.csi.aws.com", "/csi.v1.Controller/ControllerGetCapabilities")
-# A busy machine may take its time; nothing here waits for a time-out.
+# A busy machine may be slow. No test relies on this timeout.
 BOUND = 120
-# Each call brings a header field of this size with a new value: together they turn the dynamic table of 4096 bytes over
-# several times, the entry of the authority with it.
+# Each call sends a header field of this size with a new value. Together they replace all entries of the dynamic table
+# (4096 bytes) several times, including the authority.
 CALLS, BALLAST = 40, 500
 
 
@@ -31,12 +31,12 @@ def attempt(target, authority, called):
     method, text, then = called
     options = [("grpc.default_authority", authority)] if authority else []
     with grpc.insecure_channel(target, options=options) as channel:
-        # Messages go as the bytes that they are: no generated code.
+        # Messages are raw bytes, so generated code is not needed.
         first, second = channel.unary_unary(method), channel.unary_unary(then)
         for i in range(CALLS):
             metadata = [("ballast", chr(ord("a") + i % 26) * BALLAST)]
             answer = first(b"", timeout=BOUND, metadata=metadata)
-            # Field 1, a string: its tag, its length, which is below 128, and its bytes.
+            # Field 1 is a string: tag, length (below 128) and bytes.
             if not answer.startswith(bytes([0x0A, len(text)]) + text.encode()):
                 raise ValueError(f"{method} says {answer!r}")
             second(b"", timeout=BOUND, metadata=metadata)

@@ -1,10 +1,10 @@
-// Calls a CSI driver through grpc-go, in the ways in which the programs of the field dial it: one line a way, and status 1
-// unless all of them were answered. Built against several years of grpc-go (versions/), so it uses only what all have.
+// Calls a CSI driver through grpc-go, in all ways in which known programs dial it. Prints one line for each way, and exits
+// with 1 unless all calls succeeded. Uses only what all the built versions of grpc-go have (versions/).
 //
 // Usage: clients SOCKET [METHOD TEXT]   (the absolute path of a unix socket)
 //
-// With METHOD, like /pluginregistration.Registration/GetInfo, that is called instead of a driver's services; its answer must begin
-// with field 1, a string, and that be TEXT.
+// With METHOD, such as /pluginregistration.Registration/GetInfo, calls this method instead of a driver's services. Its answer
+// must begin with field 1, the string TEXT.
 package main
 
 import (
@@ -21,17 +21,17 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// What is called and how the answer begins; nothing more is known of what is called after it.
+// The method to call first, how its answer begins, and the method to call next, whose answer is not checked.
 var (
 	method, text = "/csi.v1.Identity/GetPluginInfo", "ebs.csi.aws.com"
 	then         = "/csi.v1.Controller/ControllerGetCapabilities"
 )
 
 const (
-	// A busy machine may take its time; nothing here waits for a time-out.
+	// A busy machine may be slow. No test relies on this timeout.
 	bound = 2 * time.Minute
-	// Each call of a way brings a header field of this size with a new value: together they turn the dynamic table of
-	// 4096 bytes over several times, the entry of the authority with it.
+	// Each call sends a header field of this size with a new value. Together they replace all entries of the dynamic
+	// table (4096 bytes) several times, including the authority.
 	calls, ballast = 40, 500
 )
 
@@ -42,11 +42,11 @@ type way struct {
 	name   string
 	target string
 	dial   dialing
-	// Besides those that all have.
+	// In addition to those that all ways have.
 	options []grpc.DialOption
 }
 
-// Messages go as the bytes that they are: no generated code, which would ask for a version of grpc-go of its own.
+// Messages are raw bytes, because generated code would require a particular version of grpc-go.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(v interface{}) ([]byte, error) { return *v.(*[]byte), nil }
@@ -90,7 +90,7 @@ func dial(target string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.DialContext(ctx, target, append(options, grpc.WithBlock())...)
 }
 
-// Connects to the socket, whatever address it is told.
+// Connects to the socket and ignores the given address.
 func dialer(socket string) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -122,7 +122,7 @@ func ways(socket string) []way {
 	for i := range all {
 		all[i].dial = dial
 	}
-	// grpc-go before 2021 knows no unix sockets by itself.
+	// grpc-go before 2021 does not support unix sockets itself.
 	if resolver.Get("unix") != nil {
 		all = append(all,
 			way{name: "unix:///path", target: "unix://" + socket, dial: dial},
@@ -164,7 +164,7 @@ func call(connection *grpc.ClientConn, i int) error {
 	if err := connection.Invoke(ctx, method, &request, &answer); err != nil {
 		return err
 	}
-	// Field 1, a string: its tag, its length, which is below 128, and its bytes.
+	// Field 1 is a string: tag, length (below 128) and bytes.
 	if wanted := "\x0a" + string(rune(len(text))) + text; !strings.HasPrefix(string(answer), wanted) {
 		return fmt.Errorf("%s says %q", method, answer)
 	}

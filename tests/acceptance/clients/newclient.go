@@ -4,5 +4,5 @@ package main
 
 import "google.golang.org/grpc"
 
-// Connects when it is used; in grpc-go since 2024.
+// Connects at its first use. In grpc-go since 2024.
 var newClient dialing = grpc.NewClient

@@ -1,6 +1,6 @@
 //go:build !windows
 
-// The clients dial Windows' named pipes: see main_windows.go.
+// The clients dial named pipes of Windows, so main_windows.go contains the program.
 package main
 
 import "os"

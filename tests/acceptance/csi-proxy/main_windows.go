@@ -1,6 +1,6 @@
-// The csi-proxy project's own clients, unmodified, against whatever serves their pipes.
+// Runs the csi-proxy project's own, unmodified clients against the server of their pipes.
 //
-//	clients every           each call of each version that the module has, one line each: group/version call code text
+//	clients every           every call of every version in the module, one line each: group/version call code text
 //	clients churn N         N clients one after the other, each leaving its probe connection behind
 //	clients together N      N clients at once
 package main
@@ -43,7 +43,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a field of a request gets, by its name, where its type fits.
+// The values of request fields, by field name. Used only if the type fits.
 var values = map[string]any{
 	"DiskNumber": uint32(1), "DiskId": "1", "DiskID": "1", "IsOnline": true,
 	"VolumeId": `\\?\Volume{33333333-3333-3333-3333-333333333333}\`,
@@ -51,7 +51,7 @@ var values = map[string]any{
 	"RemotePath": `\\host\share`, "Force": true, "Name": "spooler", "DiskName": "naa.5000",
 }
 
-// Where volumes are mounted, by the names that the versions have for it.
+// The mount point of volumes, by its field name in the different versions.
 var volumePaths = map[string]any{
 	"Path": mount, "TargetPath": mount, "Mount": mount,
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// violated is something that is not as EC2 has it.
+// violated describes a difference from EC2.
 type violated string
 
 func expect(truth bool, format string, arguments ...any) {
@@ -31,14 +31,14 @@ func equal(found, wanted any, what string) {
 	expect(reflect.DeepEqual(found, wanted), "%s: %v, not %v", what, found, wanted)
 }
 
-// must takes the answer of a call that has to succeed.
+// must returns the answer of a call that must succeed.
 func must[T any](answer T, err error) T {
 	expect(err == nil, "%T: %v", answer, err)
 	return answer
 }
 
-// refused checks that a call was refused with that code and HTTP status, a request id, and maybe words that a client
-// looks for.
+// refused checks that a call was rejected with this code and HTTP status, a request id and, if given, words that a
+// client looks for.
 func refused[T any](status int, code, says string, answer T, err error) {
 	var api smithy.APIError
 	var response *awshttp.ResponseError
@@ -50,7 +50,7 @@ func refused[T any](status int, code, says string, answer T, err error) {
 	expect(strings.Contains(api.ErrorMessage(), says), "%s does not say %q: %s", code, says, api.ErrorMessage())
 }
 
-// times lets changes take that many milliseconds while f runs.
+// times makes changes take this many milliseconds while f runs.
 func (r *run) times(f func(), milliseconds map[string]int) {
 	r.put("/timing", milliseconds)
 	defer func() {
@@ -63,7 +63,7 @@ func (r *run) times(f func(), milliseconds map[string]int) {
 	f()
 }
 
-// leap lets EC2's clock leap forward: what is due by then has happened.
+// leap advances EC2's clock. Everything that is due by then has happened.
 func (r *run) leap(milliseconds int) {
 	r.send(http.MethodPost, "/advance", map[string]int{"ms": milliseconds})
 }
@@ -151,7 +151,7 @@ func (r *run) volume(change ...func(*ec2.CreateVolumeInput)) string {
 	return id
 }
 
-// snapshot takes one of a volume and waits until it is completed.
+// snapshot takes a snapshot of a volume and waits until it is completed.
 func (r *run) snapshot(volume string) string {
 	taken := must(r.ec2.CreateSnapshot(r.ctx, &ec2.CreateSnapshotInput{VolumeId: &volume}))
 	r.waitCompleted(*taken.SnapshotId)
@@ -186,7 +186,7 @@ func filter(name string, values ...string) types.Filter {
 	return types.Filter{Name: &name, Values: values}
 }
 
-// found lists the ids of the volumes that filters find, in order.
+// found returns the sorted ids of the volumes that match the filters.
 func (r *run) found(filters ...types.Filter) []string {
 	ids := []string{}
 	for _, volume := range must(r.ec2.DescribeVolumes(r.ctx, &ec2.DescribeVolumesInput{Filters: filters})).Volumes {

@@ -1,6 +1,6 @@
-// The Go SDK, unchanged, against ebs-sim: paging, filters, dry runs, waiters, error codes, idempotency, whole lives.
+// Tests ebs-sim with the unmodified Go SDK: paging, filters, dry runs, waiters, error codes, idempotency, lifecycles.
 //
-// Reads what the simulator's env file exports. Ends with 1 at the first thing that is not as EC2 has it, and says what.
+// Reads what the simulator's env file exports. Prints the first difference from EC2, and then exits with 1.
 package main
 
 import (
@@ -23,7 +23,7 @@ const (
 	noInstance = "i-0123456789abcdef0"
 )
 
-// run is one simulator, and what the scenes ask of it.
+// run has what a scene needs to call one simulator.
 type run struct {
 	ctx      context.Context
 	config   aws.Config
@@ -85,7 +85,7 @@ func main() {
 	fmt.Printf("aws-sdk-go-v2 %s: %d scenes\n", aws.SDKVersion, len(scenes()))
 }
 
-// attempt plays a scene; what it finds violated ends it.
+// attempt plays a scene. The first difference from EC2 ends it.
 func (r *run) attempt(s scene) (err error) {
 	defer func() {
 		switch found := recover().(type) {

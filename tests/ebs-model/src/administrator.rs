@@ -1,5 +1,5 @@
-//! Actions for which the drivers have no permission, so an administrator does them: EC2 keeps a snapshot until its fast
-//! restores are disabled.
+//! Actions of an administrator, for which the drivers have no permission: disabling the fast restores that keep EC2
+//! from deleting a snapshot.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl<E: Ec2> World<E> {
         self.to_switch_off.insert(snapshot.to_owned());
     }
 
-    /// Disables the fast restores that the administrator was asked to disable. The next call retries throttled ones.
+    /// Disables the fast restores that the administrator was asked to disable. The next call retries after a throttle.
     pub(crate) async fn switch_off_fast_restores(&mut self) {
         if self.locks_have_ended {
             self.ask_for_places().await;

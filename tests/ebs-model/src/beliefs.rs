@@ -1,5 +1,5 @@
-//! What the orchestrator believes, by CSI's rules alone. A belief is certain only after a success or a final error.
-//! Otherwise the orchestrator can only repeat the request, or send the one that undoes it.
+//! What the orchestrator can conclude from CSI's rules alone. A belief is certain only after a success or a final
+//! error. Otherwise the orchestrator can only repeat the request, or send the opposite one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(crate) struct Claim {
 pub(crate) enum VolumeBelief {
     /// The volume does not exist: it was never requested, was deleted, or failed with a final error.
     Absent,
-    /// The volume was requested, without a final response yet.
+    /// The volume was requested and has no final response yet.
     Unknown,
     Exists(Disk),
     /// The deletion of the volume was requested, but not confirmed.
@@ -64,7 +64,7 @@ pub(crate) struct Disk {
     pub(crate) growth_refusals: u32,
     pub(crate) changes: Changes,
     pub(crate) deleting: usize,
-    /// True if DeleteVolume was called while it was on a node: a concurrent DeleteVolume may report that it is in use.
+    /// True if DeleteVolume was called while the volume was attached: a concurrent DeleteVolume may report that.
     pub(crate) deleted_in_use: bool,
 }
 
@@ -74,10 +74,10 @@ pub(crate) struct Hold {
     pub(crate) state: AttachmentBelief,
     pub(crate) publishing: usize,
     pub(crate) unpublishing: usize,
-    /// How often publish was called since the start of the run. `returned` counts the unpublish calls.
+    /// Number of publish calls since the start of the run. `returned` counts the unpublish calls.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// True if publish was called while the node could not get the volume: a concurrent call may report that.
+    /// True if publish was called while the node could not attach the volume, which a concurrent call may report.
     pub(crate) asked_in_vain: bool,
 }
 

@@ -105,8 +105,8 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
-    /// Returns whether the IOPS of the volume, which had at least that size when the class was applied, differ from the
-    /// class's. (An expansion may raise them by the ratio of another class.)
+    /// Returns whether the IOPS of the volume differ from the class's. `gib`: the minimum size when the class was
+    /// applied. (An expansion may raise the IOPS by the ratio of another class.)
     pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
         let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
         let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
@@ -159,7 +159,7 @@ pub(crate) struct Changes {
     answered: Option<Instant>,
     /// True if the last response leaves open whether the pending class is applied.
     is_open: bool,
-    /// How often EC2 rejected a modification as too early since a sidecar began to retry.
+    /// How many times EC2 rejected a modification as too early since a sidecar began to retry.
     pub(crate) refusals: u32,
     /// True if a class with another volume type was requested, so the first request no longer describes the volume.
     pub(crate) is_retyped: bool,

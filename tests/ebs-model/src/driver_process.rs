@@ -110,7 +110,7 @@ impl DriverProcess {
         lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
     }
 
-    /// Records that the driver has detached the volume, or has learned that it is not attached.
+    /// Records that the driver has detached the volume, or has found that it is not attached.
     pub(crate) fn took_device(&self, instance: &str, volume: &str) {
         lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
     }
@@ -150,7 +150,7 @@ impl DriverProcess {
         self.one_connection
     }
 
-    /// Returns at once while the process is alive, and never once it is dead.
+    /// Returns immediately while the process is alive. Never returns after its death.
     pub(crate) async fn alive(&self) {
         if self.is_dead() {
             std::future::pending::<()>().await;

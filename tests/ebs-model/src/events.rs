@@ -67,7 +67,7 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    /// Moves one lease or all leases of a process to another one, which is new or has been running for a while.
+    /// Moves one lease or all leases of a process to another process, which is new or has been running for a while.
     pub(crate) async fn hand_over(&mut self) {
         let Some(old) = self.some_holder() else { return };
         let mut leases = self.leases_of(old);
@@ -150,7 +150,7 @@ impl<E: Ec2> World<E> {
         self.holders = [self.start_driver().await; 4];
     }
 
-    /// Makes attachments stay `attaching`, or `detaching` or `busy`, until a later release.
+    /// Makes attachments stay `attaching`, `detaching` or `busy` until a later release.
     pub(crate) fn make_attachments_stick(&mut self) {
         let effect = match self.rng.below(3) {
             0 => Effect::StuckAttaching,

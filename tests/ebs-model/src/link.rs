@@ -83,7 +83,7 @@ impl<E: Ec2> Link<E> {
         Ec2Call::change(action, of(id), did).with(self.network.outcome_of_change(action, &[(id, "")]))
     }
 
-    /// Makes a call without a request, for a planted bug, unless the process dies first.
+    /// Makes a planted bug's call, which no request has caused, unless the process dies first.
     fn call_later(&self, delay: Duration, call: impl Future<Output = ()> + Send + 'static) {
         let process = Arc::clone(&self.process);
         self.network.dispatch(async move {
@@ -124,8 +124,8 @@ impl<E: Ec2> Link<E> {
     }
 
     /// Returns whether the caller gets EC2's error for a wrong clock. The error contains the right time. A read is
-    /// repeated at once, so its caller gets no error. A mutation is sent once: its caller gets the error, and the next
-    /// call succeeds.
+    /// repeated immediately, so its caller gets no error. A mutation is sent once: its caller gets the error, and the
+    /// next call succeeds.
     fn is_refused_for_its_clock(&self, action: Action) -> bool {
         if !self.process.signs_by_a_wrong_clock() {
             return false;

@@ -20,7 +20,7 @@ impl<E: Ec2> World<E> {
         gib: i64,
         (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
-        // The volume had the size at the last EC2 call, and has been deleted since.
+        // The volume had this size at the last EC2 call, and has been deleted since.
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);

@@ -185,7 +185,7 @@ impl Network {
         is_behind
     }
 
-    /// Returns the outcome of a change of objects, by id and an attachment's instance, that EC2 may not know yet.
+    /// Returns the outcome of a change of objects that EC2 may not know yet: their ids, and an attachment's instance.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {

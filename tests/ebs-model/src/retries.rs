@@ -1,5 +1,5 @@
 //! How long the orchestrator's clients wait for a response, and when they retry. Sidecars disconnect after their
-//! timeout, so a driver that restarts a longer wait with each attempt would never finish.
+//! timeout, so a driver that needs a longer wait, and restarts it with each attempt, would never finish.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
     Within(Duration),
-    /// The timeout of the sidecar that sends such calls. It also pauses between them.
+    /// The timeout of the sidecar that sends such calls. The sidecar also pauses between them.
     Sidecar,
 }
 
@@ -53,7 +53,7 @@ impl SidecarRetries {
         self.time_outs[target.sidecar().place()]
     }
 
-    /// Returns whether the sidecar may send such a call. False during the pause after a failure.
+    /// Returns whether the sidecar's pause after a failure of such a call is over.
     pub(crate) fn is_over(&self, target: &Target) -> bool {
         self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }

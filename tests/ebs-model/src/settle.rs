@@ -19,7 +19,7 @@ use crate::world::{Checked, World, broken};
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// How long to wait until every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// How often a snapshot may become ready late, because the quota was used up, and be locked for another day.
+/// How many times a snapshot may become ready late, because the quota was used up, and be locked for another day.
 const MOST_LOCKS: u32 = 4;
 /// Pause between checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The setup of a run: an EC2, nodes, names, and the account's foreign objects.
+//! The setup of a run: a simulated EC2, nodes, names, and the account's foreign objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The sidecars that call a driver. Each has a lease of its own, so that with two replicas they may call different
-//! drivers.
+//! The sidecars that call a driver. Each has its own lease, so with two replicas they can call different drivers.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {

@@ -107,7 +107,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Checks that no driver requests a device name that it has assigned, which EC2 would reject.
+    /// Checks that no driver requests a device name that it has assigned to another volume, which EC2 would reject.
     fn check_names(&mut self, truth: &StateView) -> Checked {
         for event in std::mem::take(&mut self.names_taken) {
             let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };
@@ -181,7 +181,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    /// Compares EC2's new changes with the orchestrator's beliefs at that time.
+    /// Compares EC2's new changes with the orchestrator's current beliefs.
     pub(crate) fn check_events(&mut self) -> Checked {
         for event in self.network.take_events() {
             match &event.what {

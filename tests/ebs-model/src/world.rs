@@ -1,4 +1,4 @@
-//! The state of one run: an EC2, drivers, nodes, and the orchestrator that uses them.
+//! The state of one run: a simulated EC2, drivers, nodes, and the orchestrator that uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -86,7 +86,7 @@ pub(crate) struct World<E> {
     /// Snapshots whose fast restores the administrator must disable, because they prevent the snapshot's deletion.
     pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
-    /// True if a zone can be full in this run, even according to late responses.
+    /// True if a response in this run, even a late one, can report that a zone is full.
     pub(crate) can_lack_room: bool,
     pub(crate) sticky_until: Option<Instant>,
 }

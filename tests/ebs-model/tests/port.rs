@@ -66,7 +66,7 @@ fn every_model_rule_holds_in_ten_thousand_runs() {
     }
 }
 
-/// The rules that each planted bug violates, among the first failures.
+/// For each planted bug, the words of a violated rule that a failure must contain.
 const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::NothingRemembered, "is still unfinished"),
     (Planted::DeleteForgotten, "but EC2 still has it"),

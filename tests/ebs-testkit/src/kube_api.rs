@@ -161,8 +161,8 @@ impl KubeApi {
         Ok(path)
     }
 
-    /// Sends one request as the administrator. `body` has the type `application/json`. Returns a response with an error
-    /// status as a success.
+    /// Sends one request as the administrator. `body` has the type `application/json`. Returns every response as `Ok`,
+    /// even if its status is an error.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
         let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
         self.rest.call(method, path, body).await

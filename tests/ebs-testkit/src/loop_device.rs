@@ -96,7 +96,7 @@ impl LoopDevice {
         &self.backing
     }
 
-    /// Enlarges the device while it is attached, like EC2 enlarges a volume.
+    /// Enlarges the device while it is attached, as EC2 enlarges a volume.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
         File::options().write(true).open(&self.backing)?.set_len(bytes)?;
         run(LOSETUP, &["--set-capacity", &self.device.to_string_lossy()]).map(drop)

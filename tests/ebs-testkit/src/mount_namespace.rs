@@ -19,7 +19,7 @@ use crate::loop_device::refuse_unless_root;
 /// The future must not leave tasks behind: they end with the runtime, before the namespace.
 ///
 /// # Panics
-/// The test panics, the process is not root, or it cannot unshare.
+/// If the test panics, the process is not root, or it cannot unshare.
 pub fn in_mount_namespace<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -41,7 +41,7 @@ where
 /// another test has just forked inherits all open files until its exec.
 ///
 /// # Panics
-/// The mount is still busy after 10 s, or the unmount fails for another reason.
+/// If the mount is still busy after 10 s, or the unmount fails for another reason.
 pub async fn unmount(at: impl AsRef<Path>) {
     let (at, bound) = (at.as_ref(), Instant::now() + Duration::from_secs(10));
     loop {

@@ -98,7 +98,7 @@ impl Process {
         ProcessRecord::of(&self.name, self.pid())
     }
 
-    /// Sends a signal to the child alone, not to its process group.
+    /// Sends a signal only to the child, not to its process group.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         rustix::process::pidfd_send_signal(&self.pidfd, signal)
             .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))

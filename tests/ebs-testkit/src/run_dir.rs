@@ -1,6 +1,6 @@
 //! One directory for the files of each test process. The next run removes what a killed one has left, and nothing of a
-//! run that is still alive: the process holds the lock (`flock`) of its directory until it ends. Everything in a
-//! directory whose lock is free has no owner: recorded processes, mounts, loop devices by backing files, and files.
+//! run that is still alive: the process holds the lock (`flock`) of its directory until it ends. If the lock is free,
+//! nothing in the directory has an owner: recorded processes, mounts, loop devices and files.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -18,7 +18,7 @@ use crate::record::ProcessRecord;
 const PREFIX: &str = "ebs-test-";
 const LOCK: &str = "lock";
 const PROCESSES: &str = "processes";
-/// How often to try to lock a new directory. A sweeper may hold the lock; then the next try creates another directory.
+/// How many times to try to lock a new directory. If a sweeper holds the lock, the next try creates another directory.
 const CLAIMS: usize = 20;
 
 /// The locked directory of a process.

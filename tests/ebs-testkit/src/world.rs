@@ -39,7 +39,7 @@ pub const TESTS_OWN_KEY: &str = "EBSTESTSOWNCALLS0001";
 /// Runs a test with real devices and mounts: as root, in a private mount namespace.
 ///
 /// # Panics
-/// The test fails (the message has its error and the causes), or this process is not root.
+/// If the test fails (the message has its error and the causes), or this process is not root.
 pub fn with_mounts<F, T>(test: F)
 where
     F: FnOnce() -> T + Send + 'static,

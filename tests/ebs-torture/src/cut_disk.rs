@@ -3,7 +3,7 @@
 //!
 //! Nothing outlives a killed run. The server, and with it the FUSE connection, ends with the thread that started it and
 //! with its control connection. The loop devices detach themselves with their last user (autoclear); the next server
-//! detaches one whose user was killed before it set that.
+//! detaches one whose user was killed before it set autoclear.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};

@@ -33,7 +33,7 @@ const EARLY: u64 = 4;
 /// The options of a cycle.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program to start: `ebs-torture` itself, whose `serve` is the service and whose `disks` serves the disks.
+    /// The program to start: `ebs-torture` itself. Its `serve` is the service, and its `disks` is the disk server.
     pub program: PathBuf,
     pub planted: Option<Planted>,
 }
@@ -81,7 +81,7 @@ fn run(seed: u64, options: &Options) -> Outcome {
     std::mem::take(&mut found.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs cycles from the first seed on several threads, until `count` have begun, the bound is over, or `ended` returns
+/// Runs cycles from the first seed on several threads, until `count` have begun, the time is over, or `ended` returns
 /// false. Returns the number of cycles.
 pub fn run_seeds(
     first: u64,

@@ -28,7 +28,7 @@ pub(crate) enum Blow {
     Kill {
         with_tools: bool,
     },
-    /// `kill -9` of a tool alone; its service continues.
+    /// `kill -9` of a tool; its service continues.
     KillTool,
     CutNode,
     /// A disk loses power, but its node does not.

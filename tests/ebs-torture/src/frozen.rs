@@ -1,4 +1,4 @@
-//! Frozen file systems (`fsfreeze`), as a backup hook leaves them behind. A freeze outlives its process, and even the
+//! Freezes file systems (`fsfreeze`) like a backup hook, and thaws them. A freeze outlives its process, and even the
 //! last mount: the kernel keeps the file system and its disk until a process mounts and thaws it.
 
 use std::path::Path;

@@ -5,10 +5,10 @@
 //! tools, or a power cut of a node or of one disk ([`cut_disk`]). Pods, backups, agents and the disk itself leave
 //! volumes in states that the driver must handle ([`trouble`]).
 //!
-//! The torture remembers what was acknowledged ([`truth`]): it exists forever, nothing with data is formatted, and an
-//! unstaged disk is free and has all its data. Then the faults end. The driver alone must stage every volume again, or
-//! reject it for a reason from a closed list ([`Exception`]), and nothing may be left behind ([`settle`]). Planted bugs
-//! prove that the torture finds bugs ([`Planted`]).
+//! The torture remembers what was acknowledged ([`truth`]) and checks that it is never lost, that no disk with data is
+//! formatted, and that an unstaged disk is free and has all its data. Then the faults end. The driver must stage every
+//! volume again without help, or reject it for a reason from a closed list ([`Exception`]), and nothing may be left
+//! behind ([`settle`]). Planted bugs prove that the torture finds bugs ([`Planted`]).
 //!
 //! [`vm`] tests the same service on real NVMe disks in a virtual machine.
 

@@ -1,6 +1,6 @@
-//! The end of all faults: the driver alone stages each volume again, with all its data, or rejects it for a reason from
-//! a closed list ([`Exception`]). To prove the reason, the torture performs the documented manual repair, which must
-//! then work.
+//! The end of all faults: the driver stages each volume again without help, with all its data, or rejects it for a
+//! reason from a closed list ([`Exception`]). To prove the reason, the torture performs the documented manual repair,
+//! which must then work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::volume::Volume;
 /// How long the volume may take to reach its state after the faults.
 const SETTLE: Duration = Duration::from_secs(90);
 const RETRY: Duration = Duration::from_millis(40);
-/// How often NodeStageVolume may fail before the torture checks whether an interrupted mkfs explains it.
+/// How many times NodeStageVolume may fail before the torture checks whether an interrupted mkfs explains it.
 const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // A disk without power or with leftovers of others must be attached again. A kubelet unstages a raw volume.
+    // Unstage a disk that lost power, has leftovers of others or (like a kubelet) has unflushed raw writes.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();

@@ -22,7 +22,7 @@ pub enum Exception {
     /// The first mkfs was interrupted, and a later event removed its record: NodeUnstageVolume, a raw publish, an
     /// enlarged disk, or an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
-    /// An offline growth of ext was interrupted. The data is intact. An administrator repairs it by `e2fsck -fy`.
+    /// An offline growth of ext was interrupted. The data is intact. An administrator repairs it with `e2fsck -fy`.
     GrowthBrokenOff,
 }
 

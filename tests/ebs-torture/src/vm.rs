@@ -24,8 +24,8 @@ mod pack;
 /// Tests of the node service on real NVMe disks in a virtual machine. Requires root and `scripts/setup vm`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Directories of kernels from `scripts/setup vm`, separated by colons. The first runs all tests, the others those
-    /// that depend on the kernel.
+    /// Directories of kernels from `scripts/setup vm`, separated by colons. The first kernel runs all tests, the others
+    /// only those that depend on the kernel.
     #[arg(long, required = true, value_delimiter = ':')]
     kernel: Vec<PathBuf>,
     /// Run only tests whose names contain one of these texts, separated by commas.

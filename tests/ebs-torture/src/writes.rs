@@ -72,8 +72,8 @@ impl Volume {
         self.put(shared, device, "somebody", true).await
     }
 
-    /// Returns whether another program may write to the raw device: not over a file system, during an mkfs, or while an
-    /// interrupted mkfs has a record, which permits another format.
+    /// Returns whether another program is allowed to write to the raw device: only if there is no file system, no
+    /// running mkfs, and no record of an interrupted mkfs, which permits another format.
     pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
         let device = self.device()?;
         let quiet =

@@ -14,7 +14,7 @@ const POLL_WITH_EVENTS: Duration = Duration::from_secs(2);
 /// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// The kernel's events about block devices, received from the creation of this value on.
+/// The kernel's events about block devices since this value was created.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     events: Option<DeviceEvents>,

@@ -48,7 +48,7 @@ fn is_final(error: &DeviceError, deadline: Instant) -> bool {
 }
 
 /// Searches every place once. Each place has its own time limit, so a hung disk does not affect other volumes. If
-/// nothing is found, returns the first rejection, which explains the failure best; a disk that hangs takes precedence.
+/// nothing is found, returns the error of a hung disk or else the first rejection, which explains the failure best.
 async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let mut rejected: Option<DeviceError> = None;
     for path in candidates(config, query).await? {
@@ -102,8 +102,8 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// Returns the device at a path if it is the volume, and `None` for a missing path or another disk from sysfs. Opens
-/// the device only if sysfs identifies it or, without a serial number in sysfs, if its name is the volume's.
+/// Returns the device at a path if it is the volume, and `None` if the path is missing or sysfs lists it for another
+/// disk. Opens the device only if sysfs identifies it or, without a serial number there, if its name is the volume's.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {
@@ -189,7 +189,7 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<ResolvedDevice>
     Ok(Some(ResolvedDevice { path: real, number, identity }))
 }
 
-/// Returns the identity that `ask` reads. The disk must be a whole one: a volume's name never leads to a partition.
+/// Returns the identity that `ask` reads. Rejects a partition, because a volume's name never leads to one.
 fn whole_disk(
     config: &MounterConfig,
     number: DeviceNumber,

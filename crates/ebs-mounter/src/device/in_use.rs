@@ -79,7 +79,7 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume is a `/dev` node. For other file systems without a number, the source names the device.
+    // A raw block volume's root names its `/dev` node. For other file systems without a number, the source does.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),

@@ -107,7 +107,7 @@ mod tests {
         mounter.flush(NUMBER).await.expect_err("the count starts again");
     }
 
-    /// Covers disks without a sequence number too, as before Linux 5.15.
+    /// Also covers disks without a sequence number, as before Linux 5.15.
     #[tokio::test]
     async fn failed_flush_is_forgotten_when_its_disk_vanishes() {
         let machine = Machine::new();

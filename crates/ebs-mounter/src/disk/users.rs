@@ -29,7 +29,7 @@ const LOCAL: [&str; 9] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "ext2", "ext3
 /// The suffix that the kernel appends to the root of a bind whose file was deleted.
 const DELETED: &[u8] = b"//deleted";
 
-/// A device node of a disk that is bound to a path.
+/// A disk's device node that is bound to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
@@ -46,8 +46,8 @@ pub struct DiskMounts {
 }
 
 impl DiskMounts {
-    /// Returns the mounts that would remain after everything at `at` is unmounted. A mount that is visible at a second
-    /// path too, because its parent directory is, disappears from both at once.
+    /// Returns the mounts that would remain after everything at `at` is unmounted. A mount that also appears at a
+    /// second path, because its parent directory is visible there too, disappears from both.
     pub fn mounts_not_at(&self, at: &Path) -> Vec<&MountEntry> {
         let seen = self.table.stack(at);
         let here: Vec<_> = seen.iter().map(|entry| self.mount_point(entry)).collect();
@@ -151,7 +151,7 @@ impl Mounter {
 }
 
 /// Returns the block devices that a mount may bind. The first is the node visible at the mount's path. The second, for
-/// a bind from the kernel's device directory, is the node of that name there, in case another mount hides the first.
+/// a bind from the kernel's device directory, is the node that it names, in case another mount hides the first.
 fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
     if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
         return [None, None];
@@ -270,7 +270,7 @@ fn has_open(process: &Path, numbers: &[DeviceNumber]) -> bool {
     leads.any(|number| numbers.contains(&number))
 }
 
-/// True if a visible process that makes file systems has the disk or one of its partitions open.
+/// True if a visible mkfs process has the disk or one of its partitions open.
 pub(crate) fn is_being_made(config: &MounterConfig, number: DeviceNumber) -> bool {
     let Ok(numbers) = numbers_of(config, number) else { return false };
     let makes = |process: &PathBuf| {

@@ -78,7 +78,7 @@ impl FormatPermit {
 
 impl FormatRecord {
     /// Permits the driver to repeat an interrupted format if the previous record describes the same volume, file
-    /// system, attachment and disk (which may have grown), and an interrupted mkfs can have left the contents.
+    /// system, attachment and disk (which may have grown), and the contents may come from an interrupted mkfs.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
         let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
@@ -211,7 +211,7 @@ impl Mounter {
     }
 
     /// Removes the record like [`Mounter::forget_format_if_known`], before another program may write to the disk. Also
-    /// fails if it is unknown whether a record exists, since it would outlive this process.
+    /// fails if it is unknown whether a record exists, because such a record would outlive this process.
     pub async fn forget_format(&self, volume: &VolumeId) -> Result<(), RecordError> {
         self.records().forget(volume).await
     }
@@ -257,7 +257,7 @@ impl FormatRecords {
     }
 
     /// Records that mkfs starts now. Fails if the record to mark is gone, for example after a raw publish. Does not
-    /// sync, which would delay mkfs after the last check of the disk: a reboot invalidates the record anyway.
+    /// sync: a sync would delay mkfs after the last check of the disk, and a reboot invalidates the record anyway.
     pub(super) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
         let path = self.path_of(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "mark", source };
@@ -312,7 +312,7 @@ fn exists(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the records that can never permit another format, because their disk belongs to an earlier boot or is
+/// Removes the records that can never permit another format, because they are from an earlier boot or their disk is
 /// detached: a forced detachment or a reboot does not unstage the volume. Keeps unreadable records.
 pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
     let boot_id = fs::read_to_string(&config.boot_id)?;
@@ -325,7 +325,7 @@ pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
             records.push((entry.path(), FormatRecord::parse(&text)));
         }
     }
-    // Read this after the records: a disk that appears in between then has no record in the list.
+    // List the disks only after the records were read: a disk that appears in between has none of these records.
     let mut present = Vec::new();
     for disk in fs::read_dir(config.sys.join("block"))? {
         // A disk that disappears at this moment needs no record.

@@ -18,8 +18,8 @@ const BOUND: Duration = Duration::from_secs(60);
 /// The flag and option of a feature. A version of mkfs.xfs that does not support the option lacks the feature.
 pub(crate) type Feature = (&'static str, &'static str);
 
-/// File systems with checksums have long required one value of the first six, and a later version may drop these
-/// options. The others came with xfsprogs 6.10 and 6.13; version 6.12 enables none of them.
+/// File systems with checksums have long allowed only one value for each of the first six options, which a later
+/// version may drop. The others came with xfsprogs 6.10 and 6.13; version 6.12 enables none of them.
 const OPTIONAL: [Feature; 9] = [
     ("-i", "attr=2"),
     ("-i", "projid32bit=1"),

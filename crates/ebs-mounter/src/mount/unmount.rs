@@ -10,7 +10,7 @@ use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::path::NodePath;
 use crate::{bounded, os};
 
-/// How often to try to unmount a busy mount, and the pause between two tries.
+/// How many times to try to unmount a busy mount, and the pause between two tries.
 const BUSY_TRIES: u32 = 6;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 

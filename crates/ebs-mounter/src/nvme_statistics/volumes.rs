@@ -65,7 +65,7 @@ async fn used_disks(
     bounded::reading_within(WITHIN, "searching for volumes in", &place, search).await
 }
 
-/// Reads the statistics of one volume under a place of its own, so that mounts of the volume do not wait for it.
+/// Reads the statistics of one volume. Mounts of the volume use another place, so they do not wait for this read.
 async fn statistics_of(
     config: Arc<MounterConfig>,
     disk: UsedDisk,

@@ -94,7 +94,7 @@ fn first_data(area: &Area<'_>, from: u64, to: u64) -> io::Result<Option<u64>> {
 pub(super) const PAGE: u64 = 4096;
 pub(super) const STRETCHES: u64 = 1024;
 
-/// Bytes in the smallest ext group: 8 * 1024 blocks of 1 KiB. Larger groups are larger by a power of two.
+/// Bytes in the smallest ext group: 8 * 1024 blocks of 1 KiB. The size of a larger group is a power of two times this.
 const EXT_GROUP: u64 = 8 * KIB * KIB;
 /// With blocks of 8 KiB and more, the size of a group is a power of two times 65,528 blocks (8 fewer than 65,536).
 const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
@@ -114,7 +114,7 @@ const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 /// Covers every size before growth up to this many GiB, and beyond it only multiples of the sizes below.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// The maximum that mkfs.xfs leaves unused of whole GiB, except on instances with the maximum number of CPUs below.
+/// The maximum that mkfs.xfs leaves unused on a disk of whole GiB, except with the maximum number of CPUs below.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
@@ -152,8 +152,8 @@ fn btrfs() -> impl Iterator<Item = Range<u64>> {
     [64 * MIB, 64 * MIB + 64 * KIB, 256 * GIB].into_iter().map(page)
 }
 
-/// Returns the heads of xfs allocation groups. mkfs.xfs makes four groups or, since version 6.8, one for each CPU,
-/// unless they would be smaller than 4 GiB. It can also be given a number of groups, or make groups of nearly 1 TiB.
+/// Returns the positions of xfs allocation group headers. mkfs.xfs makes four groups or, since version 6.8, one for
+/// each CPU, unless they would be smaller than 4 GiB. It can also be given a number, or make groups of nearly 1 TiB.
 fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
     let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);
@@ -163,9 +163,9 @@ fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     counts.into_iter().flat_map(move |count| of_so_many_groups(size, count)).chain(multiples).chain(largest)
 }
 
-/// Returns the possible ends of an xfs before it grew. The first group that growth adds begins there, whatever the
-/// group size. EBS volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder unused,
-/// less than one block for each CPU, so the range before the end is read too.
+/// Returns the possible ends of an xfs before it grew. The first group that growth adds begins at such an end, whatever
+/// the group size. EBS volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder
+/// unused, less than one block for each CPU, so the range before the end is read too.
 fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let each = 1..=XFS_ENDS.min(size / GIB);
     let round = XFS_ROUND_ENDS.into_iter().flat_map(move |step| (1..=size / GIB / step).map(move |count| count * step));
@@ -178,9 +178,9 @@ fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Returns the heads of the second, a middle and the last of `count` equal groups. mkfs.xfs rounds the size of a group
-/// to whole blocks (down if it chose the number, up if the number was given) and to the stripes of the disk. Near the
-/// start, one range covers all these cases. Further on, the ranges cover only the usual block size.
+/// Returns the header positions of the second, a middle and the last of `count` equal groups. mkfs.xfs rounds a group's
+/// size to whole blocks (down if it chose the number, up if the number was given) and to the stripes of the disk. Near
+/// the start, one range covers all these cases. Further on, the ranges cover only the usual block size.
 fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> {
     let near = size / count;
     let around = near.saturating_sub(2 * XFS_MAX_BLOCK)..near + 2 * XFS_MAX_BLOCK;

@@ -1,4 +1,4 @@
-//! The superblock of ext2, ext3 and ext4.
+//! Parses the superblock of ext2, ext3 and ext4.
 
 use std::io;
 

@@ -12,7 +12,7 @@ const GPT_HEADER: usize = 92;
 const ZFS_UBERBLOCKS: usize = 4;
 const ZFS_UBERBLOCK: usize = 1024;
 
-/// True if the header around a signature is consistent, or if its kind has nothing to check.
+/// True if the header around a signature is consistent. A kind of header with nothing to check counts as consistent.
 pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<bool> {
     let at = sign.offset;
     let within = |offset, length| area.read_within(offset, length);
@@ -53,7 +53,7 @@ pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<boo
     })
 }
 
-/// Checks the header's own position, for both sector sizes, and its checksum.
+/// Checks the position that the header records, for both sector sizes, and its checksum.
 fn is_gpt(header: &[u8], at: u64) -> bool {
     let place = le64(header, 24);
     let mut counted = header[..GPT_HEADER].to_vec();
@@ -62,13 +62,13 @@ fn is_gpt(header: &[u8], at: u64) -> bool {
         && crc32(&counted) == le32(header, 16)
 }
 
-/// Checks the superblock's own position, and its checksum if it is of the usual type.
+/// Checks the position that the superblock records, and its checksum if it is of the usual type.
 fn is_btrfs(superblock: &[u8], at: u64) -> bool {
     let usual = le16(superblock, 196) == 0;
     le64(superblock, 48) == at && (!usual || !crc32c(!0, &superblock[32..]) == le32(superblock, 0))
 }
 
-/// Checks the superblock's own position (version 1) or the two version numbers (version 0.90).
+/// Checks the position that the superblock records (version 1) or the two version numbers (version 0.90).
 fn is_raid(superblock: &[u8], at: u64) -> bool {
     match le32(superblock, 4) {
         0 => matches!(le32(superblock, 8), 90 | 91),

@@ -1,4 +1,4 @@
-//! The superblock of XFS.
+//! Parses the superblock of XFS.
 
 use std::io;
 

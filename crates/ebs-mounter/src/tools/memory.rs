@@ -105,8 +105,8 @@ impl Container {
     }
 }
 
-/// Returns the cgroup v2 directory that contains a process. In a container, the paths in the list of cgroups may begin
-/// at the machine's root, and the file system at the container's own cgroup.
+/// Returns the cgroup v2 directory that contains a process. In a container, the listed paths may begin at the machine's
+/// root although the file system begins at the container's cgroup.
 fn own_cgroup(cgroups: &Path, list: &str, process: u32) -> Option<PathBuf> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let holds = |directory: &PathBuf| {

@@ -1,4 +1,4 @@
-//! Tests on real block devices which devices the driver formats, and above all which it does not.
+//! Tests which devices the driver formats and, above all, which it does not, on real block devices.
 
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -97,7 +97,7 @@ fn mkfs_that_cannot_be_started_leaves_no_record() {
     });
 }
 
-/// A child that another thread starts can share the exclusive descriptor of the check before mkfs for a moment.
+/// For a moment, a child that another thread starts can share the exclusive descriptor of the check before mkfs.
 #[test]
 fn mkfs_is_repeated_when_it_finds_the_disk_in_use() {
     with_disk(async |disk| {

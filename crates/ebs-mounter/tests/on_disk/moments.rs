@@ -235,8 +235,8 @@ fn dropping_the_device_of_a_hung_disk_does_not_block() {
     });
 }
 
-/// Thaws a file system. Its process starts before any write can hang. A process that starts later would hold copies of
-/// all open files until its exec, and could be the last to close the disk.
+/// Thaws a file system with a process that starts before any write can hang. A process that starts later would hold
+/// copies of all open files until its exec, and could be the last to close the disk.
 struct Thaw {
     process: Process,
     go: PathBuf,

@@ -1,5 +1,5 @@
-//! Tests on real block devices which volumes are queried for their statistics. Loop devices have no statistics, so each
-//! query appears as a failure.
+//! Tests which volumes are queried for their statistics, on real block devices. Loop devices have no statistics, so
+//! each query appears as a failure.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-// The Kubernetes API server of the oldest minor version that is supported, as its own command line has it.
+// The Kubernetes API server of the oldest supported minor version, with its own command line.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// etcd in the version that the API server beside it is built with.
+// etcd, in the version with which the API server here is built.
 package main
 
 import (

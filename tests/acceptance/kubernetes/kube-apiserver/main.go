@@ -1,4 +1,4 @@
-// The Kubernetes API server, as its own command line has it: tests start it beside etcd.
+// The Kubernetes API server, with its own command line. Tests start it together with etcd.
 package main
 
 import (

@@ -1,4 +1,4 @@
-//! Attachments, of EC2 instances and of HyperPod nodes.
+//! The port's calls for attachments to EC2 instances and HyperPod nodes.
 
 use std::sync::Arc;
 use std::time::Duration;

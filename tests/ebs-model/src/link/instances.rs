@@ -1,4 +1,4 @@
-//! Instances and zones.
+//! The port's calls for instances and zones.
 
 use ebs_ec2::{Action, Ec2, Instance, InstanceId, InstanceTypeInfo, Instances, Page, PageRequest, Result, Zone, Zones};
 

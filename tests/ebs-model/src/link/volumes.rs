@@ -87,7 +87,7 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// Planted bug: a policy that uses an old IOPS limit if it does not know the current one.
+    /// Planted bug: a policy that uses an old IOPS limit if the current one is unknown.
     fn guessed(&self, iops: Option<u32>) -> Option<u32> {
         if self.process.knows_no_maximum() { iops.map(|iops| iops.min(OLD_LIMIT)) } else { iops }
     }

@@ -1,7 +1,7 @@
 //! One API server for concurrent tests of a suite.
 //!
 //! A child process ends with the thread that started it, and each test has its own thread. So a separate thread owns
-//! the server and lives until the last test that uses the server has ended.
+//! the server and runs until the last test that uses the server has ended.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak, mpsc};

@@ -123,7 +123,7 @@ impl WorldBuilder {
         Ok(world)
     }
 
-    /// Starts the simulator alone. [`World::start_driver`] or [`World::spawn_driver`] starts the driver.
+    /// Starts only the simulator. [`World::start_driver`] or [`World::spawn_driver`] starts the driver.
     pub async fn start_without_driver(self) -> anyhow::Result<World> {
         let dir = OwnDir::new("ebs-world-").context("create a directory for the world")?;
         let path = dir.path().to_owned();

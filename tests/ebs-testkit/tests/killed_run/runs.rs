@@ -80,7 +80,7 @@ fn sleeper(dir: &Path) -> Process {
     .unwrap()
 }
 
-/// Waits until nothing is left below a directory. A device is detached with its last user.
+/// Waits until nothing is left below a directory. A device stays until its last user has closed it.
 async fn gone(dir: &Path) {
     let mut tick = tokio::time::interval(Duration::from_millis(20));
     let empty = async {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ebs_ec2::SplitMix64;
 
-/// Most disks keep or lose units of this size as a whole, in bytes.
+/// Size in bytes of the units that most disks keep or lose as a whole.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
-/// Every disk keeps or loses units of this size as a whole, in bytes.
+/// Size in bytes of the units that every disk keeps or loses as a whole.
 const SECTOR: usize = 512;
 
 type Page = [u8; PAGE];
@@ -168,7 +168,7 @@ impl Store {
         end.ok_or_else(|| io::Error::other("beyond the end of the disk"))
     }
 
-    /// Changes a range page by page. `with` gets an offset in the range and the bytes there.
+    /// Changes a range page by page. `with` gets each piece's offset within the range, and its bytes.
     fn change(
         &mut self,
         offset: u64,

@@ -1,4 +1,4 @@
-//! The messages between the tests inside and the program outside: one JSON value per line, over a serial line.
+//! Messages between the tests inside the machine and the program outside: one JSON value per line, over a serial line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

@@ -22,7 +22,7 @@ const STATE_ERRORS: u16 = 2;
 /// Scripts of a tool that cannot grow a file system. It fails with an error, is killed by a signal, or silently does
 /// nothing.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
-/// How often to repeat NodeStageVolume after an unknown outcome, and the pause in between.
+/// How many times to repeat NodeStageVolume after an unknown outcome, and the pause in between.
 const REPEATS: u32 = 10;
 const REPEAT: Duration = Duration::from_millis(40);
 
@@ -220,7 +220,7 @@ impl Volume {
         Ok(!node.mounts_at(&node.staging(&self.id)).await?.is_empty())
     }
 
-    /// Returns how often the service of the volume's node was killed.
+    /// Returns how many times the service of the volume's node was killed.
     pub(crate) fn kills(&self, shared: &Shared) -> u64 {
         self.node(shared).kills.get()
     }

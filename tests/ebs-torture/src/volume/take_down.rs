@@ -32,7 +32,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns its result unless it succeeds.
+    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns its answer if it did not succeed.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {
             let node = self.node(shared);

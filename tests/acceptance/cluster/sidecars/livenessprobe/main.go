@@ -1,5 +1,5 @@
-// Answers /healthz with what a CSI driver's Probe says, with the flags of livenessprobe that our chart renders. It stands in
-// for the official one, which is no Go module, where its source cannot be fetched.
+// Serves /healthz with the result of a CSI driver's Probe, with the flags of livenessprobe that our chart renders. Replaces
+// the official one, which is not a Go module, where its source cannot be fetched.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Announces a CSI driver to the kubelet, with the flags of node-driver-registrar that our chart renders. It stands in for
-// the official one, which is no Go module, where its source cannot be fetched.
+// Announces a CSI driver to the kubelet, with the flags of node-driver-registrar that our chart renders. Replaces the
+// official one, which is not a Go module, where its source cannot be fetched.
 package main
 
 import (
@@ -33,7 +33,7 @@ func (a announcement) GetInfo(context.Context, *registration.InfoRequest) (*regi
 	}, nil
 }
 
-// The kubelet asks the driver for its node id before it says so; what it refuses is tried again by a new container.
+// The kubelet reports this after it has called the driver's NodeGetInfo. After a failure, a new container tries again.
 func (a announcement) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if !status.PluginRegistered {
 		log.Fatalf("the kubelet refuses %s: %s", a.driver, status.Error)

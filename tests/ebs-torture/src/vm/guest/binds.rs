@@ -13,7 +13,7 @@ use super::node::{Node, kernel};
 use crate::vm::line::Said;
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
-/// How often to publish the volume while a thread watches the target.
+/// How many times to publish the volume while a thread watches the target.
 const TIMES: usize = 5;
 
 /// Publishes the volume read-only several times while a thread watches the target. The target must never show the

@@ -1,4 +1,4 @@
-//! Discovery and lifecycle of disks.
+//! Tests the discovery and lifecycle of disks.
 
 use anyhow::{Context, ensure};
 use ebs_ec2::VolumeId;
@@ -30,7 +30,7 @@ pub(super) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
     ensure!(total > GIB / 2 && total <= GIB && used >= DATA.cast_signed(), "{used} of {total} bytes");
     ensure!(disk.health().await?.is_none(), "not healthy");
     disk.take_down().await?;
-    // Detached, enlarged, and attached again.
+    // Unplug the disk, enlarge it, and plug it in again.
     disk.unplug()?;
     disk.plug_size(2)?;
     disk.volume.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "2".to_owned());

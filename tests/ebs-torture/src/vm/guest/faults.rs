@@ -1,4 +1,4 @@
-//! Disks that hang, fail or vanish.
+//! Tests with disks that hang, fail or vanish.
 
 use std::path::Path;
 use std::time::Duration;

@@ -82,7 +82,7 @@ async fn bring_up(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     client.node().node_publish_volume(publish(disk, &capability)).await.map_err(refused).context("publish").map(drop)
 }
 
-/// Checks that everything in the volume has the label, including files from before.
+/// Checks that everything in the volume has the label, including older files.
 fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     let wanted = format!("{OF_A_VOLUME}:{categories}");
     for path in [disk.volume.target.clone(), disk.volume.target.join("data")] {

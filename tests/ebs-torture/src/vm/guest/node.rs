@@ -38,7 +38,7 @@ pub(in crate::vm) struct Node {
 }
 
 impl Node {
-    /// Starts the driver under the AppArmor profile or, for the labels, under enforced SELinux with the policy.
+    /// Starts the driver under the AppArmor profile or, for label tests, under enforced SELinux with the policy.
     pub(super) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
         match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
