@@ -143,7 +143,7 @@ async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<Volu
     steps.step("publish it to a pod", done(volume.publish())).await?;
     let file = volume.target.join("data");
     let write = blocking(move || content::write_file(&file, 1, FILE_BYTES));
-    let hash = steps.step("write 64 MiB and hash them", write).await?;
+    let hash = steps.step("write 64 MiB and hash the data", write).await?;
     let used = steps.step("read its statistics: 4 GiB, 64 MiB used", has_about(&volume, 4)).await?;
     ensure!(used >= FILE_BYTES.cast_signed(), "{used} bytes are used");
     let taken = world.client().snapshot_ready("demo-snapshot", volume.id(), BOUND);

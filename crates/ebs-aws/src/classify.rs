@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn table_has_each_code_once() {
+    fn error_code_table_lists_each_code_once() {
         for (i, (code, _)) in TABLE.iter().enumerate() {
             assert!(TABLE[..i].iter().all(|(other, _)| other != code), "{code}");
             assert!(!THROTTLES.contains(code), "{code}");

@@ -71,7 +71,7 @@ impl NoCredentials {
             }
             Self::Refused => {
                 "load AWS credentials (environment, web or pod identity, profile, instance role): no source returned \
-                 usable ones, so nothing was sent"
+                 usable credentials, so nothing was sent"
             }
         }
     }

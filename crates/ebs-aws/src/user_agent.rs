@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn execution_environment_joins_name_version_and_extra() {
+    fn execution_environment_contains_name_version_and_extra() {
         assert_eq!(ExecutionEnvironment::new("v1.0.0", None).0, "aws-ebs-csi-driver-v1.0.0");
         assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("")).0, "aws-ebs-csi-driver-v1.0.0");
         assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("helm")).0, "aws-ebs-csi-driver-v1.0.0-helm");

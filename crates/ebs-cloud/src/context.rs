@@ -63,7 +63,7 @@ impl<E: Ec2> Context<E> {
     }
 
     pub(crate) fn report_end_by_time(&self, action: Action, op: &OpContext<'_>) {
-        tracing::warn!(step = %op, %action, "wait ended only because enough time had passed: EC2 lists a different attach time than it returned");
+        tracing::warn!(step = %op, %action, "waited the maximum time, because EC2 lists a different attach time than it returned");
         if let Some(observer) = &self.observer {
             observer.ended_by_time(action);
         }

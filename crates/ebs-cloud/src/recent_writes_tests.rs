@@ -13,7 +13,7 @@ async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_is_settled_15_s_after_the_call() {
+async fn describes_are_trusted_from_15_s_after_a_write() {
     let recent = RecentWrites::new();
     pass(100).await;
     assert!(recent.settled_at(&name()) <= Instant::now());
@@ -36,7 +36,7 @@ async fn absence_is_proven_only_15_s_after_a_lease_term_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_wait_starts_when_an_object_is_named_or_seen() {
+async fn absence_wait_starts_when_an_object_is_requested_or_seen() {
     let recent = RecentWrites::new();
     let first = recent.record_named(&volume());
     pass(10).await;

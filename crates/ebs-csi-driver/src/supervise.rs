@@ -88,7 +88,7 @@ fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::bail!(
-        "stopped with operations still running: {}; repeated requests will find their results",
+        "stopped with operations still running: {}; clients that repeat their requests get the results",
         operations.join("; ")
     )
 }

@@ -139,7 +139,7 @@ async fn pre_stop_hook_exits_with_0_without_volumes_and_1_on_error() -> anyhow::
     expect(Hook::start(Some(&admin), None)?, 1, "CSI_NODE_NAME is not set").await?;
     expect(Hook::start(Some(&admin), Some("h-stays"))?, 0, "not being drained").await?;
     expect(Hook::start(Some(&admin), Some("h-goes"))?, 0, "all volumes of this driver are detached").await?;
-    expect(Hook::start(Some(&admin), Some("h-unknown"))?, 0, "its Node was deleted").await?;
+    expect(Hook::start(Some(&admin), Some("h-unknown"))?, 0, "the Node was deleted").await?;
     let stranger = api.kubeconfig(Who::User("nobody-in-particular"))?;
     expect(Hook::start(Some(&stranger), Some("h-stays"))?, 1, "h-stays\\\" is forbidden").await?;
     Ok(())

@@ -181,7 +181,7 @@ mod tests {
 
     /// The driver rejects all other access modes, including modes of a later version of CSI.
     #[test]
-    fn single_writer_gets_any_access_and_several_writers_only_block() {
+    fn one_writer_supports_any_access_type_and_several_only_block() {
         let block = || Some(AccessType::Block(BlockVolume {}));
         let mount = || Some(AccessType::Mount(MountVolume::default()));
         for mode in (0..100).chain([i32::MAX]) {

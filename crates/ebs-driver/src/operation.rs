@@ -74,7 +74,9 @@ impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
         let step = match self {
             Self::Busy(_) => "call again when that operation has ended",
             Self::StillRunning { .. } => "call again with the same request to continue waiting",
-            Self::OutcomeUnknown { .. } => "call again with the same request: the driver checks the outcome first",
+            Self::OutcomeUnknown { .. } => {
+                "call again with the same request: the driver checks the outcome before it retries"
+            }
             Self::ShuttingDown(_) => "call again after the driver has restarted",
             Self::Failed(error) => return error.next_step(),
         };

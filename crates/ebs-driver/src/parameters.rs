@@ -174,7 +174,7 @@ impl Entry<'_> {
 
     /// Parses a number as mkfs accepts it, possibly with a unit. Empty means unset.
     fn size_word(&self) -> Result<Option<SizeWord>, ParameterError> {
-        SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
+        SizeWord::parse(self.value).map_err(|_| self.malformed("a word of the letters A-Z, a-z and digits"))
     }
 
     fn text(&self) -> Option<String> {

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seed_yields_its_published_numbers() {
+    fn generator_returns_the_published_numbers_for_a_seed() {
         let mut random = SplitMix64::new(1_234_567);
         assert_eq!([random.draw(), random.draw()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
         assert_eq!(random.below(0), 0);

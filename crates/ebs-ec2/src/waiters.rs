@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiters_report_none_after_the_last_one_leaves() {
+    fn no_waiter_is_reported_after_the_last_one_leaves() {
         let waiters = Waiters::default();
         assert!(!waiters.any());
         let first = waiters.join();

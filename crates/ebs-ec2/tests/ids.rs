@@ -33,7 +33,7 @@ fn harmless(text: &str) -> bool {
 }
 
 #[test]
-fn corpus_text_is_parsed_as_its_kind() {
+fn each_text_in_the_corpus_is_parsed_as_the_listed_kind() {
     let mut seen = 0;
     for line in CORPUS.lines() {
         let (wanted, text) = line.split_once(' ').unwrap();

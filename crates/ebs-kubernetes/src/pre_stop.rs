@@ -84,7 +84,7 @@ impl PreStop {
                 Err(error) => Failure::of(&error),
             };
             match failure.kind {
-                FailureKind::NotFound => return Ok(Some("its Node was deleted".to_owned())),
+                FailureKind::NotFound => return Ok(Some("the Node was deleted".to_owned())),
                 FailureKind::Unavailable if reads < READS => {
                     tracing::warn!(node = self.node, %failure, "failed to read the Node, retrying");
                     reads += 1;

@@ -153,7 +153,7 @@ impl Machine {
                 before = %known.metadata.node,
                 now = %fresh.node,
                 source = self.sources.get(by).map(|source| source.kind().as_str()),
-                "ignoring a metadata source that names a different instance than at start-up"
+                "ignoring a metadata source whose instance differs from the one at start-up"
             );
             return None;
         }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn later_caller_waits_for_read_abandoned_before_its_bound() {
+    async fn later_caller_waits_for_a_read_abandoned_before_its_timeout() {
         let place = Path::new("/left/early");
         let (release, started, slow) = hanging();
         let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, slow)).await;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hanging_change_is_awaited_beyond_every_bound() {
+    async fn hanging_change_is_awaited_without_a_time_limit() {
         let (release, held) = mpsc::channel::<()>();
         let change = changing("mount", Path::new("/somewhere"), move || held.recv().is_ok());
         tokio::pin!(change);

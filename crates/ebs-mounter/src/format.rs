@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_becomes_an_argument_and_features_form_one_list() {
+    fn mkfs_gets_each_size_as_argument_and_features_as_one_list() {
         let options = FormatOptions {
             block_size: word("4096"),
             inode_size: word("512"),

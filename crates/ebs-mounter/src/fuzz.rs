@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn any_path_is_absolute_without_parents_or_rejected(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
+    fn path_is_rejected_unless_absolute_without_dot_dot(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
         if let Ok(path) = NodePath::parse(&text) {
             let path = path.as_path();
             prop_assert!(path.is_absolute() && path.file_name().is_some());
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn mount_flags_become_only_words_that_were_given(
+    fn parsed_mount_options_contain_only_words_of_the_flags(
         flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
     ) {
         let Ok(options) = MountOptions::parse(flags.iter().map(String::as_str)) else { return Ok(()) };

@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mount_table_queries_end_for_any_parents(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
+        fn mount_table_queries_terminate_for_any_parent_ids(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
             let paths = ["/", "/a", "/a/b", "/c"];
             let line = |(id, (parent, path)): (usize, &(u64, usize))| {
                 format!("{} {parent} 259:1 / {} rw - ext4 /dev/x rw\n", id + 1, paths[*path])

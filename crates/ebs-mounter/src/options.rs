@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_ask_mount8_for_another_action_are_rejected() {
+    fn mount_flags_that_request_another_action_are_rejected() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {
             assert_eq!(MountOptions::parse([word]), Err(OptionsError::NotAMount(word.to_owned())));
         }

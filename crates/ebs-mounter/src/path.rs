@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_must_be_absolute_without_parents_and_not_the_root() {
+    fn path_must_be_absolute_without_dot_dot_and_not_the_root() {
         for (bad, rule) in [
             ("", "relative"),
             ("a/b", "relative"),

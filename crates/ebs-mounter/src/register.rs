@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn register_entry_is_read_back_as_far_as_it_is_complete() {
+    fn register_entry_is_parsed_up_to_its_last_complete_part() {
         let plain = entry(Attacher::Driver, &["/a b", "/line\nbreak", "/back\\slash"]);
         let named = RegisteredVolume { device: Some("/dev/xvdba".into()), ..plain.clone() };
         for (written, incomplete) in [(&plain, None), (&named, Some(&plain))] {

@@ -74,10 +74,10 @@ impl<E: Ec2> World<E> {
             return broken(format!("a foreign volume was adopted: {id} for {name}"));
         }
         if self.beliefs.deleted.contains(id) {
-            return broken(format!("{name} returned {id}, which was deleted"));
+            return broken(format!("the request for {name} returned {id}, which was deleted"));
         }
         let Some(real) = truth.volumes.iter().find(|v| v.id == *id).filter(|v| is_live(v)) else {
-            return broken(format!("{name} returned {id}, which EC2 does not have"));
+            return broken(format!("the request for {name} returned {id}, which EC2 does not have"));
         };
         let zone = volume.accessible_topology.first().and_then(|t| t.segments.values().next()).cloned();
         let origin = match (&real.snapshot_id, &real.source_volume_id) {
@@ -320,7 +320,7 @@ impl<E: Ec2> World<E> {
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
-            let what = format!("{name} returned {id}, which EC2 does not have");
+            let what = format!("the request for {name} returned {id}, which EC2 does not have");
             return if is_deleting { Ok(()) } else { broken(what) };
         };
         let rules = [

@@ -57,7 +57,7 @@ impl<E: Ec2> World<E> {
         let least = within_limits(ratio * u64::try_from(gib).unwrap_or(0), &real.volume_type, gib);
         match real.iops {
             Some(iops) if u64::from(iops) < least => {
-                broken(format!("{id} of {gib} GiB has {iops} IOPS instead of {least} by its tags"))
+                broken(format!("{id} of {gib} GiB has {iops} IOPS, but its tags require at least {least}"))
             }
             _ => Ok(()),
         }
@@ -80,13 +80,11 @@ impl<E: Ec2> World<E> {
             Ok(RpcReply::Done) => match (self.beliefs.disk(id), real) {
                 (Some(disk), Some(real)) => {
                     if let Some(what) = class.missing_in(real, call.gib) {
-                        return broken(format!("{id} was modified, but its {what} is not that of {class:?}: {real:?}"));
+                        return broken(format!("{id} was modified, but its {what} differs from {class:?}: {real:?}"));
                     }
                     let may_be_raised = disk.growing > 0 || disk.changes.auto || class.auto == Some(true);
                     if !may_be_raised && class.has_other_iops(real, call.gib) {
-                        return broken(format!(
-                            "{id} was modified, but has other IOPS than those of {class:?}: {real:?}"
-                        ));
+                        return broken(format!("{id} was modified, but the IOPS differ from {class:?}: {real:?}"));
                     }
                     disk.changes.apply(class, call.gib);
                     Ok(())
@@ -121,7 +119,9 @@ impl<E: Ec2> World<E> {
             return unexpected("ControllerModifyVolume", id, refused);
         }
         if real.is_some_and(|real| class.has_left_its_mark(real)) {
-            return broken(format!("{class:?} was rejected as infeasible for {id}, but its tag is set: {refused:?}"));
+            return broken(format!(
+                "{class:?} was rejected as infeasible for {id}, but the volume has the tag of the class: {refused:?}"
+            ));
         }
         (disk.changes.pending, disk.changes.refusals) = (None, 0);
         Ok(())

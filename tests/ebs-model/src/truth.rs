@@ -94,12 +94,12 @@ impl<E: Ec2> World<E> {
                     if hold.is_firm() && real.is_none_or(|a| a.state != "attached" || a.device != *device) =>
                 {
                     return broken(format!(
-                        "{} was published to {instance} as {device}, now EC2 has {real:?}",
+                        "{} was published to {instance} as {device}, but EC2 now has {real:?}",
                         disk.id
                     ));
                 }
                 (AttachmentBelief::Not, Some(real)) if hold.is_free() => {
-                    return broken(format!("{} was detached from {instance}, now EC2 has {real:?}", disk.id));
+                    return broken(format!("{} was detached from {instance}, but EC2 now has {real:?}", disk.id));
                 }
                 _ => {}
             }
@@ -234,7 +234,9 @@ impl<E: Ec2> World<E> {
             && matches!(disk.hold(node).state, AttachmentBelief::Attached(_))
         {
             disk.hold(node).state = AttachmentBelief::Maybe;
-            self.tell(format!("{volume} is detached late from {instance}, as a lost process or lease allows"));
+            self.tell(format!(
+                "{volume} is detached late from {instance}: allowed after the loss of a process or lease"
+            ));
         }
     }
 
@@ -268,7 +270,7 @@ impl<E: Ec2> World<E> {
         }
         if is_excused {
             snap.twinned = true;
-            self.tell(format!("{name} was created twice, as a lost lease allows"));
+            self.tell(format!("{name} was created twice: allowed after the loss of a lease"));
             return Ok(());
         }
         broken(format!("{name} is {:?}, but driver {} creates {id}", snap.state, event.process.id))

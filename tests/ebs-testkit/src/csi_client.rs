@@ -192,7 +192,7 @@ impl CsiClient {
         let request = request.into_request();
         let staging = PathBuf::from(&request.get_ref().staging_target_path);
         let answer = self.node().node_stage_volume(request).await.map(drop);
-        kubelet::check_stage(&staging, &answer).expect("a response after which the kubelet forgets no mount");
+        kubelet::check_stage(&staging, &answer).expect("the kubelet does not forget a mount after this response");
         answer
     }
 

@@ -299,7 +299,7 @@ fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
     }
     let addresses: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
     let addresses = addresses.context("read the addresses of the ports")?;
-    addresses.try_into().map_err(|_| anyhow::anyhow!("ports were lost"))
+    addresses.try_into().map_err(|_| anyhow::anyhow!("fewer ports are free than requested"))
 }
 
 fn start_etcd(program: PathBuf, dir: &Path, client: &str, peer: &str) -> anyhow::Result<Process> {

@@ -64,7 +64,7 @@ pub async fn stage(
 ) -> Result<Response<csi::NodeStageVolumeResponse>, Status> {
     let staging = PathBuf::from(&request.staging_target_path);
     let answer = node.node_stage_volume(Request::new(request)).await;
-    check_stage(&staging, &answer).expect("a response after which the kubelet forgets no mount");
+    check_stage(&staging, &answer).expect("the kubelet does not forget a mount after this response");
     answer
 }
 
@@ -76,7 +76,7 @@ pub async fn publish(
 ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
     let target = PathBuf::from(&request.target_path);
     let answer = node.node_publish_volume(Request::new(request)).await;
-    check_publish(&target, &answer).expect("a response after which the kubelet forgets no mount");
+    check_publish(&target, &answer).expect("the kubelet does not forget a mount after this response");
     answer
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use crate::mount_namespace::in_mount_namespace;
 
     #[test]
-    fn kubelet_check_fails_on_a_final_code_only_while_mounted() {
+    fn kubelet_check_rejects_a_final_code_only_if_path_is_mounted() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();

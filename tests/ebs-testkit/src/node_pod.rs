@@ -100,7 +100,7 @@ pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> any
     let program = program.iter().map(|&word| word.to_owned()).collect();
     let mut container = Container::start(world, "tool-pod", program, rights)?;
     let status = container.run.wait(TOOL_BOUND).await?;
-    Ok((status, container.run.output().context("read its output")?))
+    Ok((status, container.run.output().context("read the container's output")?))
 }
 
 #[derive(Debug)]

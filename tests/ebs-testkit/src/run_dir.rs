@@ -148,7 +148,7 @@ impl fmt::Display for Swept {
         }
         match &self.trouble {
             None => Ok(()),
-            Some(trouble) => write!(f, "; failed to remove the rest, the next run retries: {trouble:#}"),
+            Some(trouble) => write!(f, "; failed to remove the rest (the next run retries): {trouble:#}"),
         }
     }
 }

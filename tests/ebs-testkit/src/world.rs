@@ -141,7 +141,7 @@ impl World {
     pub async fn driver_ended(&mut self, bound: Duration) -> anyhow::Result<(Option<i32>, String)> {
         let driver = self.driver()?;
         let status = driver.wait(bound).await?;
-        let output = driver.output().context("read its log")?;
+        let output = driver.output().context("read the driver's output")?;
         self.driver = None;
         Ok((status.code(), output))
     }
@@ -171,7 +171,7 @@ impl World {
         };
         let seen = tokio::time::timeout(READY_BOUND, seen).await;
         seen.with_context(|| {
-            format!("{what}: not found in the driver's log, which ends:\n{}", log_tail(&self.spec.log, 30))
+            format!("{what}: not found in the driver's log; its last lines:\n{}", log_tail(&self.spec.log, 30))
         })?
     }
 
@@ -227,8 +227,11 @@ impl Drop for World {
     fn drop(&mut self) {
         if !self.finished {
             let tail = log_tail(&self.spec.log, 60);
-            let _ =
-                writeln!(std::io::stderr(), "--- the driver's log ({}) ends:\n{tail}\n---", self.spec.log.display());
+            let _ = writeln!(
+                std::io::stderr(),
+                "--- last lines of the driver's log ({}):\n{tail}\n---",
+                self.spec.log.display()
+            );
         }
         self.driver = None;
         if let Err(error) = Leftovers::release_below(&self.path) {

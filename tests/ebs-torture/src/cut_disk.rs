@@ -110,7 +110,7 @@ impl CutDisks {
 
     pub fn cut(&mut self, volume: &VolumeId, seed: u64) -> anyhow::Result<Cut> {
         let answer = self.ask(&format!("cut {} {seed}", Self::file(volume)))?;
-        cut_of(&answer).with_context(|| format!("invalid reply to a cut: {answer}"))
+        cut_of(&answer).with_context(|| format!("invalid reply to a power cut: {answer}"))
     }
 
     /// Cuts the power of the disk in the middle of a write, after this number of changes.

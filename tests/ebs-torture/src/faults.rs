@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::planted::{Planted, records};
 use crate::shared::Shared;
 
-pub(crate) const LOST_RECORDS: &str = "records of a format lost by the planted bug";
+pub(crate) const LOST_RECORDS: &str = "format records lost by the planted bug";
 const LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,13 +136,13 @@ impl Fault {
             Blow::KillTool => {
                 if node.kill_a_tool() {
                     shared.tell(format!("kill -9 of a tool on node {index}"));
-                    shared.count("tools killed under their service");
+                    shared.count("tools killed while their service kept running");
                     lose_records(shared, node);
                 }
             }
             Blow::CutNode => {
                 shared.tell(format!("node {index} loses its power"));
-                shared.count("nodes without power");
+                shared.count("nodes that lost power");
                 for (volume, place) in shared.places.iter().enumerate() {
                     if place.at.get() == Some(index) && !place.is_dead.get() {
                         shared.cut(volume, seed.wrapping_add(volume as u64))?;

@@ -45,9 +45,9 @@ pub(crate) fn thaw_device(device: &Path, place: &Path) -> anyhow::Result<bool> {
     let is_mounted = ways.any(|(fs_type, flags)| rustix::mount::mount(device, place, *fs_type, *flags, None).is_ok());
     let thawed = if is_mounted { thaw_now(place) } else { Ok(false) };
     if is_mounted {
-        rustix::mount::unmount(place, UnmountFlags::DETACH).context("unmount what was mounted to thaw it")?;
+        rustix::mount::unmount(place, UnmountFlags::DETACH).context("unmount the file system after the thaw")?;
     }
-    std::fs::remove_dir(place).context("remove the place of a mount")?;
+    std::fs::remove_dir(place).context("remove the mount point after the thaw")?;
     thawed
 }
 

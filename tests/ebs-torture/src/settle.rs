@@ -47,7 +47,10 @@ pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Resu
         }
         by_hand(volume, shared, exception)?;
         if let Some(why) = stage_or_refusal(volume, shared).await? {
-            volume.broken(shared, &format!("manual repair ({}) fails: {why}", exception.as_str()));
+            volume.broken(
+                shared,
+                &format!("NodeStageVolume fails after a manual repair ({}): {why}", exception.as_str()),
+            );
             return Ok(());
         }
     } else {
@@ -83,7 +86,7 @@ async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let deadline = Instant::now() + SETTLE;
-    while !is_free(volume.device()?).context("look at the device")? {
+    while !is_free(volume.device()?).context("check whether the device is in use")? {
         if Instant::now() > deadline {
             volume.broken(shared, "the disk is still open although nothing is mounted and no fault is active");
             return Ok(false);
@@ -124,7 +127,7 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
         return Some(Exception::GrowthBrokenOff);
     } else if !truth.has_file_system && truth.half_by_cut {
         if !names_what_it_found {
-            shared.count("wiped volumes that had failed to mount instead of being rejected");
+            shared.count("wiped volumes that failed to mount but were not rejected");
         }
         return Some(Exception::FormatCut);
     } else if !truth.has_file_system && truth.half {
@@ -134,7 +137,7 @@ fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
         return None;
     };
     if !names_what_it_found {
-        volume.broken(shared, &format!("rejected without evidence: {why}"));
+        volume.broken(shared, &format!("rejected, but the error does not name the data found: {why}"));
         return None;
     }
     Some(exception)

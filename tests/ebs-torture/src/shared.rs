@@ -40,7 +40,7 @@ impl Exception {
 }
 
 /// The outcome of a volume without an exception.
-pub const STAGED: &str = "staged by the driver alone";
+pub const STAGED: &str = "staged by the driver without manual repair";
 
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
@@ -159,7 +159,7 @@ impl Shared {
             Some(cut) => cut,
             None => self.disks.borrow_mut().cut(&place.id, seed).context("cut the power of a disk")?,
         };
-        self.tell(format!("disk {volume} lost power: of its unflushed writes, {cut:?}"));
+        self.tell(format!("disk {volume} lost power; its unflushed writes: {cut:?}"));
         let mut counts = self.counts.borrow_mut();
         counts.add("disks that lost power", 1);
         counts.add("disks that lost unflushed data", u64::from(cut.lost + cut.torn > 0));

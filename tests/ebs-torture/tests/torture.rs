@@ -54,7 +54,8 @@ fn acknowledged_data_survives_kills_and_power_cuts() {
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
     // A fault that never happened would prove nothing.
     if cycles == CYCLES {
-        for what in ["services killed", "nodes without power", "disks that lost unflushed data", "acknowledged files"] {
+        for what in ["services killed", "nodes that lost power", "disks that lost unflushed data", "acknowledged files"]
+        {
             assert!(counts.of(what) > 0, "no {what} in {cycles} cycles:\n{counts}");
         }
         assert!(counts.of(STAGED) > counts.of(Exception::FormatCut.as_str()), "{counts}");

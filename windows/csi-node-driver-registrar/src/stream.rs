@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn link_is_heard_after_enough_bytes_and_down_once_closed() {
+    async fn link_state_is_heard_after_enough_bytes_and_down_once_closed() {
         let (state, seen) = link();
         let (mut other, here) = duplex(64);
         let mut here = heard(here, 3, state);

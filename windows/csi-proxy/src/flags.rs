@@ -128,7 +128,7 @@ pub enum BadCommandLine {
     Metrics(#[from] BadHttpEndpoint),
     #[error("unexpected argument {0:?}; use flags only")]
     Argument(String),
-    #[error("--disk is {0:?}, but it must be the number of a spare disk, which is formatted")]
+    #[error("--disk is {0:?}, but it must be the number of a spare disk, which the self-test formats")]
     Disk(String),
 }
 

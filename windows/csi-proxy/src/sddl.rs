@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn administrators_may_by_default_use_but_not_serve_pipes() {
+    fn administrators_can_use_but_not_serve_pipes_by_default() {
         let rights = DEFAULT_PIPE_SECURITY.strip_prefix("D:P(A;;GA;;;SY)(A;;0x").unwrap();
         let rights = u32::from_str_radix(rights.strip_suffix(";;;BA)").unwrap(), 16).unwrap();
         // The rights include FILE_READ_DATA and FILE_WRITE_DATA, but not FILE_CREATE_PIPE_INSTANCE, WRITE_DAC or

@@ -85,7 +85,7 @@ async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     let client = &site.client;
     let (volume, created) = site.call(Rpc::Create, &name, || client.create_volume(create.clone())).await?;
     let id = volume.volume_id.clone();
-    let room = node.room.acquire().await.context("room on the node")?;
+    let room = node.room.acquire().await.context("wait for room on the node")?;
     let publish = csi::ControllerPublishVolumeRequest {
         volume_id: id.clone(),
         node_id: node.id.clone(),

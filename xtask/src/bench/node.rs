@@ -57,7 +57,7 @@ impl NodeFigures {
 
     pub(super) fn text(&self) -> String {
         format!(
-            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB at the end, of which {:.1} MiB are private\n{}",
+            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms of CPU time per turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB at the end, of which {:.1} MiB are private\n{}",
             self.turns,
             self.stage_and_publish * 1_000.0,
             self.kernel_and_blkid * 1_000.0,
@@ -82,7 +82,7 @@ pub(super) fn play(places: Places) -> anyhow::Result<NodeFigures> {
 
 async fn perform(places: &Places) -> anyhow::Result<NodeFigures> {
     let dir = tempfile::tempdir().context("create a directory for the node")?;
-    let root = dir.path().canonicalize().context("resolve its path")?;
+    let root = dir.path().canonicalize().context("resolve the directory's path")?;
     let devices = root.join("devices");
     fs::create_dir(&devices).context("create a directory for devices")?;
     let log = places.log("node-ebs-sim");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn phase_misses_if_p99_exceeds_its_reference_plus_the_target() {
+    fn phase_fails_if_p99_exceeds_its_reference_plus_the_target() {
         for (p99, expected) in [(3.5, None), (3.501, Some("(evening) is 3.501, target 3.500"))] {
             let mut day = outcome(2.5, 4.0, 0.0);
             let evening = outcome(p99, 4.0, 0.0).phases.remove(0);

@@ -68,7 +68,7 @@ pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome
     for mut process in running.started.drain(..).rev() {
         process.stop(BOUND).await?;
     }
-    played.with_context(|| format!("the case {} of {name}", case.slug()))
+    played.with_context(|| format!("bench case {} of {name}", case.slug()))
 }
 
 async fn perform(case: &Case, subject: &'static str, running: &Running) -> anyhow::Result<Outcome> {

@@ -238,7 +238,7 @@ mod tests {
         /// Whatever a value contains, it remains on its line, the line has the same fields, and a reader gets the same
         /// value.
         #[test]
-        fn value_cannot_forge_line_or_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
+        fn logged_value_cannot_forge_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);
             let text = line.render(LogFormat::Text, Shape::QUOTED);
             prop_assert!(!text.chars().any(char::is_control), "{text}");

@@ -126,7 +126,7 @@ async fn mutation_is_signed_with_the_time_of_an_earlier_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn describe_corrects_the_time_of_every_later_call() {
+async fn describe_reply_corrects_the_signing_time_of_later_calls() {
     let aws = Aws::ahead_by(600);
     let ec2 = client(aws.transport()).await;
     for _ in 0..3 {

@@ -147,7 +147,10 @@ fn refused_or_missing_credentials_are_unauthenticated() {
     assert!(no_role.starts_with("Unauthenticated "), "{no_role}");
     let dir = tempfile::tempdir().unwrap();
     let nowhere = ended("broken", &[("AWS_EC2_METADATA_DISABLED", "true".to_owned())]);
-    assert!(nowhere.starts_with("Unauthenticated ") && nowhere.contains("no source returned usable ones"), "{nowhere}");
+    assert!(
+        nowhere.starts_with("Unauthenticated ") && nowhere.contains("no source returned usable credentials"),
+        "{nowhere}"
+    );
     let mut environment = Source::WebIdentity.environment(&dir);
     environment[0].1 = dir.path().join("absent").to_str().unwrap().to_owned();
     let no_token = ended("broken", &environment);

@@ -98,7 +98,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
     let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
     let error = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
-    assert!(error.to_string().contains("no source returned usable ones, so nothing was sent"), "{error}");
+    assert!(error.to_string().contains("no source returned usable credentials, so nothing was sent"), "{error}");
     assert!(wire.requests().is_empty());
 
     let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));
@@ -110,7 +110,7 @@ async fn missing_credentials_are_reported_and_nothing_is_sent() {
 
 /// A describe has three attempts. The client never retries a throttle or a refusal.
 #[tokio::test]
-async fn describe_is_retried_after_server_errors_not_throttles() {
+async fn describe_is_retried_after_server_errors_but_not_throttles() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
     let describe = async |wire: &Wire| wire.ec2.describe_volumes(&managed_volumes(), &PageRequest::default()).await;
 

@@ -51,7 +51,7 @@ async fn volume_and_attachment_are_stamped_with_the_reply_date() {
 /// EC2 writes a character that XML excludes, such as a control character in a tag, as a reference. The rest of the
 /// reply remains valid. Any other invalid reference makes the reply unreadable.
 #[tokio::test]
-async fn volume_is_listed_despite_a_character_xml_excludes() {
+async fn volume_is_listed_despite_a_character_invalid_in_xml() {
     let body = corpus::read("DescribeVolumes");
     let with = |text: &str| body.replace(">pvc-1<", &format!(">pvc-{text}<"));
     let whole = described(&body).await.unwrap();

@@ -136,7 +136,7 @@ async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome
         AttachOutcome::None => {
             forget(service, pair);
             let message =
-                format!("{op}: EC2 does not list the attachment; try again, and the driver attaches the volume again");
+                format!("{op}: EC2 does not list the attachment; try again: the driver sends AttachVolume again");
             Err(CloudErrorKind::OutcomeUnknown.error(message))
         }
     }

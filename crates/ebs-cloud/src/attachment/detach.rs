@@ -166,5 +166,5 @@ fn reappears(op: &OpContext<'_>) -> CloudError {
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
     let Some(since) = busy_since.map(humantime::format_rfc3339_seconds) else { return message };
-    format!("{message}; unmount the device on the instance, which has kept it busy since {since}")
+    format!("{message}; unmount the device on the instance: EC2 has reported it busy since {since}")
 }

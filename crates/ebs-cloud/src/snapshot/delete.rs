@@ -77,7 +77,7 @@ pub(super) async fn roll_back<E: Ec2>(
     }
     let unknown = |message| CloudErrorKind::OutcomeUnknown.error(message);
     if !service.memory.is_unreported(id, service.context.recent.leases.began(Sidecar::Snapshotter)) {
-        let what = "exists and may have been reported, so the driver keeps it and does not report it as ready";
+        let what = "exists and a client may know its id, so the driver keeps it and does not report it as ready";
         return unknown(format!(
             "{}; snapshot {id} {what}: fix the cause or delete the snapshot",
             with_ec2_message(&error)

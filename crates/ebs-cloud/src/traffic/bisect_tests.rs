@@ -38,7 +38,7 @@ fn is_seen(answers: &ResultsByKey<Statuses>, n: u32) -> bool {
 }
 
 #[tokio::test]
-async fn missing_id_is_absent_and_the_others_are_queried_again() {
+async fn missing_id_is_reported_absent_and_others_are_queried_again() {
     for class in [
         ErrorClass::VolumeNotFound,
         ErrorClass::SnapshotNotFound,
@@ -66,7 +66,7 @@ async fn error_goes_only_to_the_keys_that_it_names() {
 }
 
 #[tokio::test]
-async fn error_without_a_key_goes_to_the_key_that_fails_alone() {
+async fn error_that_names_no_key_goes_to_the_key_that_fails_alone() {
     let (answers, calls) =
         asked(0..64, |keys| keys.contains(&id(33)).then(|| error(ErrorClass::InvalidParameter, "something is wrong")))
             .await;
@@ -91,7 +91,7 @@ async fn error_independent_of_keys_goes_to_all_after_one_call() {
 }
 
 #[tokio::test]
-async fn bisection_of_a_constant_error_has_a_call_limit() {
+async fn bisection_makes_at_most_32_calls_if_every_call_fails() {
     let (answers, calls) = asked(0..200, |_| Some(error(ErrorClass::Other, "no"))).await;
     assert!(answers.len() == 200 && answers.values().all(Result::is_err));
     assert!(calls.len() <= 32, "{}", calls.len());

@@ -69,7 +69,7 @@ fn call_has_at_most_200_distinct_keys() {
 }
 
 #[test]
-fn calls_are_spaced_under_load_and_wider_at_a_low_rate() {
+fn calls_are_spaced_under_load_and_further_at_a_low_rate() {
     let (start, mut schedule) = begin();
     for key in 0..100 {
         schedule.add(key, now_or_later(start));

@@ -161,7 +161,7 @@ fn throttles_of_one_burst_decrease_the_rate_once() {
 /// Calls may reach EC2 closer together than they were sent, so EC2 sometimes throttles one even without other clients.
 /// Such a throttle leaves the rate unchanged. A second throttle soon after it comes from other clients.
 #[test]
-fn lone_throttle_keeps_the_rate_and_the_next_decreases_it() {
+fn single_throttle_keeps_the_rate_but_a_second_decreases_it() {
     let start = Instant::now();
     let mut bucket = TokenBucket::new(CREATE, start);
     let mut now = start;

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn first_poll_follows_typical_times_without_outliers() {
+    fn first_poll_time_is_learned_without_outliers() {
         let times = TransitionTimes::default();
         assert_eq!(times.typical(Transition::Creating), DEFAULT_RANGE);
         for n in 0..14 {

@@ -100,7 +100,7 @@ pub(super) async fn remove_broken<E: Ec2>(
     volume: &Volume,
 ) -> Result<()> {
     let id = &volume.id;
-    tracing::warn!(volume = %id, step = %op.what, "deleting a volume in state error that EC2 failed to create");
+    tracing::warn!(volume = %id, step = %op.what, "EC2 failed to create the volume (state error), deleting it");
     let failed = |error: CloudError| CloudError {
         kind: CloudErrorKind::OutcomeUnknown,
         message: format!("{op}: {id} is in state error and could not be deleted: {error}"),

@@ -56,7 +56,7 @@ fn required_size_is_requested_unchanged() {
 }
 
 #[test]
-fn unspecified_size_is_fallback_within_source_type_and_limit() {
+fn default_size_is_adjusted_to_source_type_minimum_and_limit() {
     let gp3 = &VolumeType::Gp3;
     assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
     assert_eq!(size(&capacity(None, 1, None), gp3, None).unwrap(), Gib(1));
@@ -151,7 +151,7 @@ fn clone_needs_a_requisite_term_with_the_zone_of_its_source() {
 }
 
 #[test]
-fn volume_name_has_a_stable_zone_and_names_spread_over_zones() {
+fn zone_is_stable_for_a_volume_name_and_varies_between_names() {
     let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);
     let first = |name: &str| in_order_of(name, &zones)[0].clone();
     assert_eq!(first("pvc-1"), first("pvc-1"));

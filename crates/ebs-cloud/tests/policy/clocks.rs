@@ -40,7 +40,7 @@ fn without_dates(fixture: &Fixture) {
 
 /// The driver computes the age of another process's attachment by AWS's own clock.
 #[tokio::test(start_paused = true)]
-async fn only_an_old_attachment_is_reported_at_once_with_any_clock() {
+async fn only_old_attachment_is_reported_at_once_whatever_the_clock() {
     for (is_old, wrong) in [(true, 0), (true, -7_200), (true, 7_200), (false, 0), (false, -7_200), (false, 7_200)] {
         let (fixture, volume, node) = Fixture::with_volume_and_node().await;
         if is_old {

@@ -22,7 +22,7 @@ async fn repeated_creation_returns_same_volume_without_name_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creation_is_already_exists_if_properties_differ() {
+async fn creation_fails_with_already_exists_if_properties_differ() {
     let fixture = Fixture::new().await;
     let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
@@ -118,7 +118,7 @@ async fn creation_with_name_of_a_deleted_volume_uses_next_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn token_changes_only_after_15_s_without_a_volume() {
+async fn client_token_changes_only_after_15_s_without_a_volume() {
     let fixture = Fixture::new().await;
     fixture.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
     fixture.ec2.hide_volumes(14);

@@ -71,7 +71,7 @@ async fn stale_empty_describe_does_not_prove_detachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detaching_in_one_describe_does_not_prove_the_next_is_fresh() {
+async fn describe_showing_detaching_does_not_prove_the_next_fresh() {
     let fixture = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.attach(&volume, &node).await.unwrap();

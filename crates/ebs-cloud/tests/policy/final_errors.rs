@@ -80,7 +80,7 @@ async fn absence_proof_expires_after_a_pause_without_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_source_describe_is_final_only_with_absence_proof() {
+async fn refused_source_describe_is_final_only_if_absence_is_proven() {
     let mut fixture = Fixture::new().await;
     let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };

@@ -91,7 +91,7 @@ async fn new_volume_modifier_leader_overrides_a_recent_change() {
 
 /// After the lease has moved, EC2 may still carry out the previous leader's calls for a while.
 #[tokio::test(start_paused = true)]
-async fn late_change_of_the_previous_leader_does_not_win() {
+async fn late_change_of_the_previous_leader_is_overridden() {
     for (action, old_spec, new_spec) in
         [(Action::ModifyVolume, iops(4000), iops(3500)), (Action::CreateTags, tag("old"), tag("new"))]
     {

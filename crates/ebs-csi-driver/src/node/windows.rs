@@ -57,7 +57,7 @@ pub(crate) async fn build(
     let unusable = "open the storage of this machine";
     let storage: Arc<dyn NodeStorage> = if settings.host_process {
         let host = (system.host)().map_err(|reason| anyhow!(reason)).context(unusable)?;
-        tracing::info!("using the storage of this machine as a host process");
+        tracing::info!("running as a host process: using this machine's storage directly");
         Arc::new(Storage::new(host, policy(settings)?))
     } else {
         let unproven = if settings.format_over_proxy { Unproven::Format } else { Unproven::Refuse };

@@ -60,12 +60,12 @@ fn publish_context() -> impl Strategy<Value = PublishContext> {
 
 proptest! {
     #[test]
-    fn volume_context_is_parsed_as_written(written in volume_context()) {
+    fn parsed_volume_context_equals_the_written_context(written in volume_context()) {
         prop_assert_eq!(VolumeContext::parse(&written.to_map(), FsType::Ext4), Ok(written));
     }
 
     #[test]
-    fn publish_context_is_parsed_as_written(written in publish_context()) {
+    fn parsed_publish_context_equals_the_written_context(written in publish_context()) {
         let driver = DriverName::default();
         prop_assert_eq!(PublishContext::parse(&written.to_map(&driver), &driver), Ok(written));
     }

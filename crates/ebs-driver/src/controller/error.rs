@@ -112,7 +112,7 @@ impl IntoStatus for ControllerError {
                     "call again with the same request to continue"
                 }
                 CloudErrorKind::OutcomeUnknown => {
-                    "call again with the same request: the driver checks the outcome first"
+                    "call again with the same request: the driver checks the outcome before it retries"
                 }
                 CloudErrorKind::Unavailable => "call again later",
                 _ => return None,

@@ -47,7 +47,7 @@ pub(super) fn log_read_only(request: &ControllerPublishVolumeRequest) {
     if request.readonly {
         tracing::info!(
             volume = request.volume_id,
-            "attaching a read-only volume for writing: the node mounts it read-only"
+            "ignoring readonly for the attachment: the node mounts the volume read-only"
         );
     }
 }

@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
         }
         match piped.or(last) {
             Some(value) => Ok(value),
-            None => error(at.line, "and, or require at least one argument"),
+            None => error(at.line, "the functions and, or require at least one argument"),
         }
     }
 

@@ -5,7 +5,7 @@ use super::limits;
 use super::literals::quote;
 use super::value::Value;
 
-const SUPPORTED: &str = "supported are %s, %v, %q, %d, %t and %%, with the flags - and 0, a width, and a precision for \
+const SUPPORTED: &str = "use %s, %v, %q, %d, %t or %%, with the flags - and 0, a width, and a precision for \
                          %s, %v and %q";
 
 struct Verb {

@@ -346,7 +346,7 @@ fn after_refusal(refused: &NodeRefusal) -> Option<&'static str> {
         NodeRefusal::InTheWay { .. } | NodeRefusal::Symlink => "remove it or choose another path",
         NodeRefusal::NotStaged { .. } => "stage the volume there first",
         NodeRefusal::GrowthNeedsPrivilege { has_clusters: false, .. } => {
-            "give the driver CAP_SYS_RESOURCE; without it, the file system grows before its next mount, after its pods on this node have ended"
+            "give the driver CAP_SYS_RESOURCE; otherwise the file system grows only before its next mount, after the pods that use it on this node have ended"
         }
         NodeRefusal::GrowthNeedsPrivilege { has_clusters: true, .. } => {
             "give the driver CAP_SYS_RESOURCE: a file system with clusters (bigalloc) grows only while it is mounted"

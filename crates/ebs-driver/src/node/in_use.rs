@@ -88,7 +88,7 @@ pub(super) async fn ensure_released(
     if !thawed.map_err(Cause::io("find a frozen file system"))? {
         return Err(held);
     }
-    tracing::warn!(volume = %plan.volume, %disk, "thawed a frozen file system without a mount, which kept the disk in use");
+    tracing::warn!(volume = %plan.volume, %disk, "thawed a frozen file system that kept the disk in use although it was not mounted");
     refuse_held(node, disk, unmounted).await
 }
 

@@ -31,7 +31,7 @@ impl Owner {
     pub(super) fn ensure_volume(self) -> Result<(), Cause> {
         match self {
             Self::Volume | Self::Silent => Ok(()),
-            Self::Vanished => Err(not_published("its device has vanished")),
+            Self::Vanished => Err(not_published("the device of the mount has vanished")),
             Self::Other(found) => Err(not_published(found)),
         }
     }

@@ -87,7 +87,7 @@ pub(super) async fn mount(
             false
         }
         MountAttempt::WithErrors => {
-            warn(plan, "the mount found errors");
+            warn(plan, "mounting the file system revealed errors");
             unmount(node, plan, device).await?;
             true
         }

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_is_abandoned_without_a_next_call_or_if_superseded() {
+    async fn long_work_is_abandoned_if_no_call_follows_or_if_superseded() {
         let (waiters, began) = (Waiters::default(), Instant::now());
         let left = ensure_wanted_after(&waiters, WORK_WORTH_KEEPING, "formatting").await;
         assert!(matches!(left, Err(Cause::Abandoned { .. })) && began.elapsed() == NEXT_NODE_CALL);

@@ -230,7 +230,7 @@ async fn result_of_a_finished_operation_is_not_replayed() {
 /// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume that no caller waits for. Until the publish has
 /// ended, no call can join it.
 #[tokio::test(start_paused = true)]
-async fn new_operation_waits_for_a_running_one_without_callers() {
+async fn new_operation_waits_for_a_running_abandoned_one() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
     abandon(&operations, &publish).await;
     unpublish.open.notify_one();
@@ -305,7 +305,7 @@ async fn stage_excludes_publish_and_growth_which_may_run_together() {
 /// While a caller waits for NodePublishVolume, NodeUnstageVolume is refused as busy, like an operation with the same
 /// key.
 #[tokio::test(start_paused = true)]
-async fn unstage_waits_for_a_publish_without_callers() {
+async fn unstage_waits_for_a_publish_whose_client_has_left() {
     let [whole, _, a, _] = volume_keys();
     for unstage in [whole, a.clone()] {
         let (operations, gate) = (Operations::new(), Gate::default());

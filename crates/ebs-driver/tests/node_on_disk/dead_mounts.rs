@@ -194,7 +194,7 @@ fn mount_of_an_unidentified_disk_is_kept() {
 
 /// A mount over a parent directory hides the volume's mount, so NodeUnstageVolume fails.
 #[test]
-fn volume_with_a_hidden_mount_is_not_reported_as_unstaged() {
+fn unstage_fails_while_another_mount_hides_the_volume() {
     with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.staging_target_path = node.text("kubelet/staging");

@@ -144,7 +144,7 @@ fn file_system_with_a_raw_bind_is_not_published_or_grown() {
 
 /// The bind mount is of a previous device with the same number.
 #[test]
-fn raw_device_with_a_stale_bind_of_its_number_is_not_published() {
+fn raw_device_is_not_published_if_an_old_bind_has_its_number() {
     with_node(async |node| {
         // Delete the device node while it is bound, as after a forced detachment of a previous device.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();

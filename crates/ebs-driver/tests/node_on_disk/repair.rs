@@ -112,7 +112,7 @@ fn file_system_with_an_error_only_in_its_journal_is_checked() {
             node.staged("ext4").await;
             assert_eq!((e2fsck.started().len(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
             // If the superblock shows where the journal is, the driver checks before the first mount.
-            let mounted_before = log.lines_with(&["WARN", "the mount found errors"]).len();
+            let mounted_before = log.lines_with(&["WARN", "mounting the file system revealed errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
             drop(log);
             assert_eq!(node.health(node.text("staging")).await.unwrap(), []);
@@ -167,7 +167,7 @@ fn errors_of_a_writable_file_system_do_not_block_pods() {
 
 /// A process in another mount namespace prevents the check, but not the use of the volume.
 #[test]
-fn held_file_system_with_errors_is_mounted_again_unchecked() {
+fn file_system_with_errors_is_mounted_unchecked_while_held() {
     with_used_node(async |node, kept| {
         node.staged("ext4").await;
         publish_at(node, "target", false).await.unwrap();

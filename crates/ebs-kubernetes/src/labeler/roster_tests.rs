@@ -43,7 +43,7 @@ fn described(network_interfaces: u32, volumes: &[&str]) -> Described {
 }
 
 #[tokio::test(start_paused = true)]
-async fn roster_is_complete_only_after_both_lists() {
+async fn roster_is_complete_only_after_nodes_and_volumes_are_listed() {
     let mut roster = roster();
     assert!(!roster.is_complete());
     roster.apply_node(&Event::Init);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn wait_for_kernel_events_lasts_at_least_the_gather_time() {
+    async fn wait_for_kernel_events_has_a_minimum_duration() {
         let (mut arrivals, start) = (Arrivals::listen(), Instant::now());
         arrivals.wait(start + Duration::from_secs(3600)).await;
         // The disk of another test may appear at the same time.

@@ -41,7 +41,7 @@ impl Mounter {
             if self.failed_flushes.disks().insert(number, disk.clone()) != Some(disk) {
                 return Err(error);
             }
-            tracing::error!(%number, %error, "failed to flush the disk again, releasing it: unwritten data is lost");
+            tracing::error!(%number, %error, "second flush of the disk failed, releasing the disk: unwritten data is lost");
         }
         self.failed_flushes.forget(number);
         Ok(())

@@ -63,7 +63,7 @@ fn ebs_page_is_decoded_with_counters_and_histograms() {
 }
 
 #[test]
-fn later_page_version_and_reserved_words_are_ignored() {
+fn later_version_and_reserved_data_do_not_prevent_decoding() {
     let mut page = ebs();
     page.put(4, &3_u32.to_le_bytes());
     for reserved in [516, 512 + 8 + 20, 2060, 2056 + 8 + 20] {

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn xfs_group_heads_are_read_for_every_number_of_groups() {
+    fn xfs_allocation_group_headers_are_read_for_any_group_count() {
         let odd = 12 * GIB + 13 * PAGE;
         let cases =
             [(odd, 5, 4096), (odd, 25, 4096), (odd, 36, 4096), (odd, 96, 4096), (odd, 7, 1024), (odd, 7, 65_536)];

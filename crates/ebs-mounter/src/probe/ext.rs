@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_with_errors_or_unclean_without_journal_needs_a_check() {
+    fn ext_with_errors_or_unclean_state_and_no_journal_needs_check() {
         let journal = (0x5c, 4, 4);
         let state = |state| (0x3a, 2, state);
         assert!(!with(&[state(1)]).needs_check());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn marked_ext_without_counted_errors_may_be_half_grown() {
+    fn ext_with_error_flag_but_no_error_count_may_be_half_grown() {
         assert!(!with(&[(0x3a, 2, 1)]).may_be_half_grown());
         assert!(with(&[(0x3a, 2, 3)]).may_be_half_grown());
         assert!(!with(&[(0x3a, 2, 3), (0x194, 4, 1)]).may_be_half_grown());

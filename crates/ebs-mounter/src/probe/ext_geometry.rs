@@ -189,7 +189,7 @@ mod tests {
 
     /// With blocks of 1 KiB, 8,191 blocks of 16 descriptors each describe less than 1 TiB.
     #[test]
-    fn descriptor_limit_applies_to_file_systems_of_small_blocks() {
+    fn descriptor_limit_applies_to_file_systems_with_small_blocks() {
         let small = Geometry { first_block: 1, block_bytes: KIB, group_blocks: 8192, group_inodes: 2048, ..usual() };
         let reach = small.reach(2 * TIB);
         assert_eq!((reach.bytes, reach.limit), ((1 + 8191 * 16 * 8192) * KIB, Some(GrowthLimit::Descriptors)));

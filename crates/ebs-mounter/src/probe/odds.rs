@@ -50,7 +50,7 @@ fn overlooked(size: u64, piece: u64) -> f64 {
 /// Returns the probability that the proof reads no page with data, if one in `one_of` pages, at random, contains data.
 fn overlooked_when_spread(size: u64, one_of: u32) -> f64 {
     let pages: u64 = read(size).iter().map(|(from, to)| (to - from) / PAGE).sum();
-    let pages = u32::try_from(pages).expect("not so many pages");
+    let pages = u32::try_from(pages).expect("the number of pages fits into 32 bits");
     (f64::from(pages) * (-1.0 / f64::from(one_of)).ln_1p()).exp()
 }
 
@@ -86,15 +86,15 @@ fn of_one_piece() -> String {
         DISKS.map(|(size, _)| if piece < size { percent(overlooked(size, piece)) } else { "–".to_owned() })
     };
     table(
-        "one piece of data, on a disk of",
+        "size of one piece of data, on a disk of",
         PIECES.iter().map(|(piece, name)| ((*name).to_owned(), row(*piece).into())),
     )
 }
 
 fn of_spread_data() -> String {
     let row = |one_of: u32| DISKS.map(|(size, _)| percent(overlooked_when_spread(size, one_of)));
-    let name = |one_of: u32| format!("one page of {one_of}");
-    table("used, on a disk of", SHARES.iter().map(|one_of| (name(*one_of), row(*one_of).into())))
+    let name = |one_of: u32| format!("one page in {one_of}");
+    table("pages used, on a disk of", SHARES.iter().map(|one_of| (name(*one_of), row(*one_of).into())))
 }
 
 fn what_is_read() -> String {

@@ -161,7 +161,7 @@ fn each_zfs_label_is_found_by_any_of_its_uberblocks() {
 }
 
 #[test]
-fn dos_partition_table_requires_mark_and_entry() {
+fn dos_partition_table_requires_a_boot_signature_and_an_entry() {
     let mark = (510, vec![0x55, 0xaa]);
     assert_eq!(contents_of(&Written(vec![mark.clone()])), Contents::Data { offset: 510 });
     for entry in 0..4 {

@@ -86,7 +86,7 @@ fn size_word(text: &str) -> SizeWord {
 }
 
 #[test]
-fn headroom_equals_the_size_that_resize2fs_reaches() {
+fn predicted_growth_equals_the_growth_by_resize2fs() {
     in_mount_namespace(|| async {
         for (from, to, force, spec) in [
             (10 * GIB, 17 * GIB, "-f", with_clusters("1048576")),

@@ -154,7 +154,7 @@ fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
 }
 
 #[test]
-fn sysfs_without_block_devices_proves_no_device_vanished() {
+fn sysfs_without_block_devices_does_not_prove_a_device_gone() {
     with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let sys = sysfs_of_another_disk();

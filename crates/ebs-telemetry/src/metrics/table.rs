@@ -29,7 +29,7 @@ macro_rules! declare {
 
 declare! {
     BUILD_INFO = gauge "aws_ebs_csi_build_info" ["commit", "version"] Everywhere Ours,
-        "Build of the driver, in the labels; always 1";
+        "Always 1; the labels contain the commit and version of the driver";
     PANICS = counter "aws_ebs_csi_panics_total" [] Everywhere Ours,
         "Requests and tasks that ended with a panic, each of which is logged";
     RPCS = counter "aws_ebs_csi_rpc_requests_total" ["code", "method"] Everywhere Ours,
@@ -50,25 +50,25 @@ declare! {
     EC2_THROTTLES = counter "aws_ebs_csi_api_request_throttles_total" ["operation_name"] Controller Reference,
         "Calls that EC2 throttled";
     OLD_EC2_SECONDS = histogram(DEFAULT_BOUNDS) "cloudprovider_aws_api_request_duration_seconds" ["request"] Deprecated Reference,
-        "aws_ebs_csi_api_request_duration_seconds under the name of the in-tree cloud provider";
+        "Same as aws_ebs_csi_api_request_duration_seconds, under the name that the in-tree cloud provider used";
     OLD_EC2_ERRORS = counter "cloudprovider_aws_api_request_errors" ["code", "request"] Deprecated Reference,
-        "aws_ebs_csi_api_request_errors_total under the name of the in-tree cloud provider";
+        "Same as aws_ebs_csi_api_request_errors_total, under the name that the in-tree cloud provider used";
     OLD_EC2_THROTTLES = counter "cloudprovider_aws_api_throttled_requests_total" ["operation_name"] Deprecated Reference,
-        "aws_ebs_csi_api_request_throttles_total under the name of the in-tree cloud provider";
+        "Same as aws_ebs_csi_api_request_throttles_total, under the name that the in-tree cloud provider used";
     EC2_CALLS = counter "aws_ebs_csi_api_requests_total" ["outcome", "request"] Controller Ours,
         "Completed calls to EC2, by action and outcome";
     HELD_BACK = counter "aws_ebs_csi_api_held_back_seconds_total" ["request"] Controller Ours,
         "Time in seconds that the rate limiter of the driver delayed calls to EC2";
     SPARE_CALLS = counter "aws_ebs_csi_spare_calls_total" ["request"] Controller Ours,
-        "Extra calls to EC2 with spare rate limit tokens, each in place of a longer wait";
+        "Extra calls to EC2 that used spare rate limit tokens to avoid a longer wait";
     ENDED_BY_TIME = counter "aws_ebs_csi_waits_ended_by_time_total" ["request"] Controller Ours,
-        "Waits that ended only because enough time had passed, as EC2 listed another attach time than it had returned";
+        "Waits that took the maximum time, because EC2 listed a different attach time than it had returned";
     HEALTH_SUCCESS = gauge "aws_ebs_csi_ec2_health_check_success" [] Controller Ours,
         "1 if EC2 answered the last health check and accepted the credentials, 0 if not or before the first check";
     HEALTH_FAILURES = counter "aws_ebs_csi_ec2_health_check_failures_total" ["reason"] Controller Ours,
         "Failed health checks of EC2, by reason";
     DETACH_PENDING = counter "aws_ebs_csi_ec2_detach_pending_seconds_total" ["attachment_state", "instance_id", "volume_id"] Controller Reference,
-        "Time in seconds that a detachment has been pending, once it exceeds 60 s and until the detachment ends";
+        "Time in seconds that a detachment has been pending; reported once it exceeds 60 s, until the detachment ends";
     DETACH_AGE = gauge "aws_ebs_csi_ec2_detachment_age_seconds" ["attachment_state", "instance_id", "volume_id"] Controller Ours,
         "Age in seconds of a detachment that has been pending for more than 60 s; it restarts at 0 with a new leader";
     EC2_COLLECTOR_SCRAPES = counter "aws_ebs_csi_ec2_collector_scrapes_total" [] Controller Reference,

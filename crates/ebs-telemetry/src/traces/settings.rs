@@ -20,8 +20,8 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 9] = [
     ("OTEL_TRACES_EXPORTER", "otlp", "traces are sent over OTLP"),
     ("OTEL_PROPAGATORS", "tracecontext", "the driver joins traces of callers with the W3C trace context"),
     ("OTEL_BSP_MAX_CONCURRENT_EXPORTS", "1", "the driver sends one message at a time"),
-    ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute texts are cut at 1024 bytes"),
-    ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute texts are cut at 1024 bytes"),
+    ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute values are truncated at 1024 bytes"),
+    ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1024", "attribute values are truncated at 1024 bytes"),
     ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "", "the driver presents no client certificate to collectors"),
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "", "the driver presents no client certificate to collectors"),
 ];

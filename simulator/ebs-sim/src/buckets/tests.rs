@@ -69,7 +69,7 @@ fn actions_have_separate_buckets() {
 }
 
 #[test]
-fn other_client_takes_its_share_of_capacity_and_refill() {
+fn another_client_reduces_bucket_capacity_and_refill() {
     let mut buckets = Buckets::new(Limits::ec2());
     assert_eq!(burst(&mut buckets, at(0.0), &create(), 0.5), 50);
     assert_eq!(burst(&mut buckets, at(2.0), &create(), 0.5), 5);

@@ -52,7 +52,7 @@ pub(super) async fn rules(State(control): State<Arc<Control>>) -> Response<Body>
 
 pub(super) async fn add_rules(State(control): State<Arc<Control>>, body: Body) -> Answer {
     let rules = rules_from_json(&bytes(body).await?).map_err(refuse)?;
-    tracing::info!(?rules, "fault rules set");
+    tracing::info!(?rules, "adding fault rules");
     let ids = control.engine.faults().add_all(rules).map_err(|(at, bad)| refuse(format!("rule {}: {bad}", at + 1)))?;
     Ok(reply(StatusCode::OK, &json!({"ids": ids})))
 }

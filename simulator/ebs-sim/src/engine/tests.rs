@@ -48,7 +48,7 @@ async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resource_states_change_by_the_tokio_clock() {
+async fn resource_states_follow_the_tokio_clock() {
     for seed in 0..100 {
         let engine = Engine::start(EngineConfig { seed: Some(seed), ..realistic() }).await.unwrap();
         // EC2 begins the creation between the call and its reply.

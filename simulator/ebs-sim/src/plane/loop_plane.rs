@@ -146,7 +146,7 @@ impl LoopPlane {
                 Ok(device) => return Ok(device),
                 Err(error) => tracing::warn!(
                     volume, %error,
-                    "state directory does not support device files, so simulated I/O failures do not reject writes to this volume but lose them"
+                    "state directory does not support device files, so simulated I/O failures lose writes to this volume instead of rejecting them"
                 ),
             }
         }

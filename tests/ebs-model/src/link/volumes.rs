@@ -108,7 +108,8 @@ impl<E: Ec2> Link<E> {
         let (ec2, request) = (self.ec2(), request.clone());
         let volume = request.volume.to_string();
         if !self.process.begins_to_modify(&volume) {
-            self.network.violated(format!("driver {} sends two concurrent ModifyVolume of {volume}", self.process.id));
+            self.network
+                .violated(format!("driver {} sends two concurrent ModifyVolume calls for {volume}", self.process.id));
         }
         let ec2_call = self.change_of(Action::ModifyVolume, &volume, |_, _| EventKind::Other);
         let modified = self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await;

@@ -31,7 +31,7 @@ async fn dropped_world_panics_after_call_that_no_policy_allows() {
 
 /// Calls that the test makes with its own access key need no permission.
 #[tokio::test]
-async fn call_that_policy_does_not_allow_fails_world() {
+async fn call_that_the_policy_does_not_allow_fails_the_world() {
     for (policy, key, form, allowed) in [
         (None, "AKIADRIVER", TAGGED, true),
         (None, "AKIADRIVER", UNTAGGED, false),

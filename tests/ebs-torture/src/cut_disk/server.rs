@@ -184,7 +184,7 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     config.mount_options = vec![MountOption::FSName("ebs-cut-disk".to_owned())];
     config.acl = SessionACL::All;
     let session = Session::new(disks.clone(), mount, &config).context("mount the disks' files")?;
-    leave_mounts(mount).context("leave the mounts of the caller")?;
+    leave_mounts(mount).context("detach from the mounts of the caller")?;
     // The session ends with the process. So do the connection and every request that waits in the kernel.
     let _serving = session.spawn().context("serve the disks' files")?;
     let listener = UnixListener::bind(socket).context("bind the control socket")?;

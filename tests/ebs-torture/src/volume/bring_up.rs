@@ -50,7 +50,7 @@ impl Volume {
             self.call(shared, leave, what, async move |mut client| client.node_stage_volume(request).await).await;
         if shared.planted == Some(Planted::GrowthDecidesAccess) && self.growth_fails && answer == Answer::Done {
             answer = Answer::Refused(Refusal::Failed, "planted: the file system has not grown".to_owned());
-            self.tell(shared, "planted: stage fails because the file system has not grown");
+            self.tell(shared, "planted: NodeStageVolume fails because the file system has not grown");
         }
         if self.kills(shared) == before.kills {
             self.look_at_code(shared, &answer).await?;
@@ -75,10 +75,10 @@ impl Volume {
             self.broken(shared, "a volume with raw data on it was staged: it was formatted over");
         }
         if !self.node(shared).is_file_system_at(&staging).await? && self.has_power(shared, cuts) {
-            self.broken(shared, "stage succeeds, but nothing is mounted");
+            self.broken(shared, "NodeStageVolume succeeded, but nothing is mounted");
         }
         self.look_whose_disk_is_at(shared, &staging, cuts).await?;
-        shared.count("completed stages");
+        shared.count("completed NodeStageVolume calls");
         self.truth.has_file_system = true;
         (self.truth.unclear, self.truth.half, self.truth.half_by_cut) = (false, false, false);
         (self.truth.refused, self.truth.half_grown, self.truth.maybe_raw) = (false, false, false);
@@ -100,7 +100,7 @@ impl Volume {
         let tools_were_killed = before.tool_kills != self.node(shared).tool_kills.get();
         let is_struck = tools_were_killed || self.kills(shared) != before.kills || self.node(shared).has_orphans();
         if before.must_be_repaired && !is_struck && self.has_power(shared, before.cuts) {
-            self.broken(shared, &format!("stage fails although e2fsck -p repairs the file system: {why}"));
+            self.broken(shared, &format!("NodeStageVolume failed although e2fsck -p repairs the file system: {why}"));
         }
         if refusal == Refusal::Failed && before.spoilt && !tools_were_killed {
             // An mkfs that rejects its arguments ends on its own with an error, so the record is gone.
@@ -124,7 +124,7 @@ impl Volume {
             && !self.node(shared).is_down.get()
             && self.is_staged(shared).await?
         {
-            self.broken(shared, &format!("stage returns a final code with the volume mounted: {why}"));
+            self.broken(shared, &format!("NodeStageVolume returned a final code while the volume is mounted: {why}"));
         }
         Ok(())
     }
@@ -163,14 +163,14 @@ impl Volume {
             let raw_target = self.node(shared).raw_target(&self.id);
             self.look_whose_disk_is_at(shared, &raw_target, cuts).await?;
             if !is_published && self.has_power(shared, cuts) {
-                self.broken(shared, "publish succeeds, but the target is not a device");
+                self.broken(shared, "NodePublishVolume succeeded, but the target is not a device");
             }
             if shared.planted == Some(Planted::RecordOutlivesRawPublish) && self.keeper.put_back() {
                 self.tell(shared, "planted: the record of the interrupted format is restored");
             }
         } else {
             if !self.node(shared).is_file_system_at(&target).await? && self.has_power(shared, cuts) {
-                self.broken(shared, "publish succeeds, but nothing is mounted at the target");
+                self.broken(shared, "NodePublishVolume succeeded, but nothing is mounted at the target");
             }
             let is_read_only = was_read_only && self.is_read_only_at(shared, &target).await?;
             if is_read_only && self.has_power(shared, cuts) {
@@ -185,7 +185,7 @@ impl Volume {
     /// Planted bug: binds the staged file system to the target, whatever its state.
     fn bind_read_only(&self, shared: &Shared, staging: &Path) -> anyhow::Result<()> {
         let target = self.node(shared).target(&self.id);
-        self.tell(shared, "planted: publish uses a read-only file system");
+        self.tell(shared, "planted: NodePublishVolume uses a read-only file system");
         std::fs::create_dir_all(&target)?;
         Ok(mount_bind(staging, &target)?)
     }

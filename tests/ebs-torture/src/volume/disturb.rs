@@ -102,7 +102,7 @@ impl Volume {
             }
             Ok(Some(damage.map_or_else(
                 || "the journal has recorded an error".to_owned(),
-                |damage| format!("metadata are wrong: {damage:?}"),
+                |damage| format!("metadata is damaged: {damage:?}"),
             )))
         };
         match inflict() {
@@ -176,7 +176,7 @@ impl Volume {
             || self.node(shared).client().is_none()
             || !self.has_power(shared, cuts);
         if !is_explained && answer != Answer::Done {
-            self.broken(shared, &format!("a failed growth prevents publishing: {answer:?}"));
+            self.broken(shared, &format!("a failed growth prevents staging: {answer:?}"));
         }
         Ok(())
     }
@@ -193,20 +193,23 @@ impl Volume {
             && frozen::thaw(&staging).await.unwrap_or(false)
             && self.has_power(shared, cuts)
         {
-            self.broken(shared, "stage succeeds with a frozen file system");
+            self.broken(shared, "NodeStageVolume succeeded with a frozen file system");
         }
         if was_used {
             return Ok(());
         }
         let is_read_only = self.is_read_only_at(shared, &staging).await?;
         if is_read_only && self.has_power(shared, cuts) {
-            self.broken(shared, "stage succeeds with an otherwise unused file system that the kernel made read-only");
+            self.broken(
+                shared,
+                "NodeStageVolume succeeded with an otherwise unused file system that the kernel made read-only",
+            );
         }
         self.trouble.is_read_only = is_read_only;
         let has_errors =
             self.is_ext() && ext_damage::state(self.device()?).is_ok_and(|state| state & STATE_ERRORS != 0);
         if has_errors && self.has_power(shared, cuts) {
-            self.broken(shared, "stage succeeds with a file system whose errors e2fsck has not repaired");
+            self.broken(shared, "NodeStageVolume succeeded with a file system whose errors e2fsck has not repaired");
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ impl Volume {
         let answer =
             self.call(shared, leave, what, async move |mut client| client.node_unpublish_volume(request).await).await;
         if answer == Answer::Done && (target.exists() || !node.mounts_at(&target).await?.is_empty()) {
-            self.broken(shared, "unpublish succeeds, but the target still exists");
+            self.broken(shared, "NodeUnpublishVolume succeeded, but the target still exists");
         }
         Ok(answer)
     }
@@ -63,7 +63,7 @@ impl Volume {
         if shared.planted == Some(Planted::UnstageIgnoresUses)
             && matches!(&answer, Answer::Refused(Refusal::Rule, why) if why.contains("still in use"))
         {
-            self.tell(shared, "planted: unstage succeeds");
+            self.tell(shared, "planted: NodeUnstageVolume succeeds");
             answer = Answer::Done;
         }
         if answer != Answer::Done {
@@ -81,8 +81,8 @@ impl Volume {
             self.broken(shared, "a volume that is still published was unstaged");
             return Ok(answer);
         }
-        if !is_free(self.device()?).context("look at the disk")? {
-            self.broken(shared, "unstage succeeds, but the disk is still open");
+        if !is_free(self.device()?).context("check whether the disk is in use")? {
+            self.broken(shared, "NodeUnstageVolume succeeded, but the disk is still open");
             return Ok(answer);
         }
         self.truth.record_forgotten();
@@ -112,7 +112,7 @@ impl Volume {
             && !was_published
             && !self.node(shared).has_orphans()
         {
-            self.broken(shared, &format!("unstage fails because of {idle}: {answer:?}"));
+            self.broken(shared, &format!("NodeUnstageVolume failed because of {idle}: {answer:?}"));
         }
     }
 
@@ -121,7 +121,7 @@ impl Volume {
     fn lose(&self, shared: &Shared, unflushed: &[Raw]) -> anyhow::Result<()> {
         let backing = shared.disks.borrow().backing(&self.id, self.at);
         for raw in unflushed {
-            self.tell(shared, "planted: unstage does not flush");
+            self.tell(shared, "planted: NodeUnstageVolume does not flush");
             let disk = std::fs::File::options().write(true).open(&backing).context("open the disk's file")?;
             disk.write_all_at(&vec![0; raw.length], raw.offset).context("undo a write")?;
         }

@@ -42,7 +42,7 @@ async fn connection_without_preface_is_closed_after_120_seconds() {
 
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
-async fn socket_that_cannot_be_restored_for_30_seconds_fails() {
+async fn registrar_fails_if_its_socket_is_not_restored_in_30_seconds() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d-reg.sock");
     let mut server = Server::bind(&Address::Local(path), routes()).await.unwrap();

@@ -73,7 +73,7 @@ async fn our_csi_proxy_formats_only_a_blank_disk() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn driver_over_foreign_proxy_keeps_a_late_file_system() -> anyhow::Result<()> {
+async fn late_file_system_over_foreign_proxy_is_not_formatted_again() -> anyhow::Result<()> {
     for unproven in [Unproven::Format, Unproven::Refuse] {
         let host = with_directories(FakeHost::from_json("{}").map_err(anyhow::Error::msg)?);
         host.add_disk(1, SERIAL, 10 * GIB, false);

@@ -121,7 +121,7 @@ impl State {
     fn add_described(&mut self, disk: &FakeDisk) -> Result<(), String> {
         let number = disk.number;
         if disk.size == 0 || disk.partitions.iter().any(|partition| partition.number == 0) {
-            return Err(format!("disk {number} has no size, or a partition with number 0"));
+            return Err(format!("disk {number} has a partition with number 0 or no size"));
         }
         let among = if disk.arriving { &mut self.disks.arriving } else { &mut self.disks.disks };
         match among.insert(number, disk.clone()) {

@@ -69,7 +69,7 @@ fn late_disk_is_searched_again_with_growing_pauses() {
 }
 
 #[test]
-fn page_83_or_location_finds_disk_without_ebs_serial() {
+fn disk_without_ebs_serial_is_found_by_page_83_or_location() {
     let mut ids = disks(&[(1, ""), (2, "")]);
     ids.get_mut(&DiskNumber(2)).unwrap().page83 = hex::encode("vol0123456789abcdef0");
     assert_eq!(DiskSearch::new(VOLUME, "/dev/xvdb").look(&ids, &BTreeMap::new()), Ok(Look::Found(DiskNumber(2))));

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_keeps_its_connection_to_a_namespace() {
+    fn thread_reuses_its_connection_to_a_wmi_namespace() {
         let wmi = ComWmi::new(true);
         let first = wmi.connection(Namespace::Cim).unwrap();
         for _ in 0..3 {

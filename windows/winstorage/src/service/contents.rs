@@ -85,7 +85,7 @@ impl Storage {
     fn blank(&self, disk: DiskNumber, within: (u64, u64), seed: &str) -> Result<Contents, StorageError> {
         Ok(match self.first_byte(disk, within, seed)? {
             None => Contents::Blank,
-            Some(at) => Contents::Foreign(format!("no partition, and nonzero bytes at offset {at}")),
+            Some(at) => Contents::Foreign(format!("nonzero bytes at offset {at}, but no partition")),
         })
     }
 

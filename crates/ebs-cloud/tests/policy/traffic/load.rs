@@ -59,7 +59,7 @@ async fn thousand_concurrent_lifecycles_all_succeed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn describes_per_lifecycle_decrease_with_the_load() {
+async fn describes_per_lifecycle_decrease_as_the_load_grows() {
     let mut costs = Vec::new();
     for per_second in [0.05, 1.0, 4.0] {
         let world = World::realistic().await;

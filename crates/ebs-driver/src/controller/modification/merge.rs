@@ -32,7 +32,7 @@ fn both(a: ModifySpec, b: &ModifySpec) -> Option<ModifySpec> {
 }
 
 /// Returns the one value that is set (`Some(None)` if none is), or `None` when two different values are set.
-#[expect(clippy::option_option, reason = "a contradiction differs from an unset value")]
+#[expect(clippy::option_option, reason = "a contradiction is not the same as an unset value")]
 fn one_of<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => None,
@@ -78,7 +78,7 @@ mod tests {
 
     /// The merged change keeps each field that only one request sets, including the IOPS ratio and `auto_iops`.
     #[test]
-    fn merge_keeps_fields_of_only_one_request_in_either_order() {
+    fn merge_keeps_fields_that_only_one_request_sets() {
         let class = ModifySpec {
             volume_type: Some(VolumeType::Io2),
             iops: IopsRequest::per_gib(50),

@@ -409,7 +409,7 @@ async fn expansion_continues_without_an_abandoned_class() {
 
 /// Otherwise, EC2 would accept the second ModifyVolume only hours later.
 #[tokio::test(start_paused = true)]
-async fn changes_are_merged_when_their_callers_return_together() {
+async fn changes_are_merged_when_their_callers_retry_together() {
     let (world, volume) = slow_world().await;
     world.timing(TimingOverride { optimize_ms: Some(3_600_000), ..Default::default() }).await;
     let class = [("iops", "4000")];

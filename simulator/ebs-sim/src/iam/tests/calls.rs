@@ -81,7 +81,7 @@ fn asked(call: &Call) -> Vec<String> {
 
 /// EC2's authorization reference lists the actions and resources. Creation with tags also checks CreateTags.
 #[test]
-fn each_call_checks_its_actions_on_its_resources() {
+fn each_call_requires_permission_for_its_listed_actions() {
     let of_snapshot = "TagSpecification.1.ResourceType=snapshot TagSpecification.1.Tag.1.Key=a";
     let copied = CREATE.replace("CreateVolume ", "CopyVolumes SourceVolumeId=vol-1 ");
     let snapshot = format!("CreateSnapshot VolumeId=vol-1 {of_snapshot}");

@@ -72,7 +72,7 @@ fn data_of_a_broken_volume_is_deleted_with_the_volume() {
 }
 
 #[test]
-fn force_and_vanish_remove_a_device_in_use() {
+fn forced_disconnect_and_vanish_remove_a_device_in_use() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000d4";
     let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());

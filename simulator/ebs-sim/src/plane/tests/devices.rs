@@ -4,7 +4,7 @@ use super::*;
 
 /// The name of the backing file contains the volume id.
 #[test]
-fn connected_volume_is_device_of_its_size_with_udev_link() {
+fn connected_volume_appears_as_device_with_its_size_and_link() {
     let bench = Bench::new();
     let volume = "vol-0a0000000000000a1";
     bench.create(volume, 3);

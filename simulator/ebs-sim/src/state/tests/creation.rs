@@ -84,7 +84,7 @@ fn invalid_volume_request_is_rejected_with_the_ec2_code() {
 }
 
 #[test]
-fn volume_is_creating_until_time_and_data_are_complete() {
+fn volume_is_creating_until_its_delay_and_data_copy_end() {
     let mut world = World::realistic();
     let Ok(Reply::CreateVolume(volume)) = world.apply(GP3) else { panic!() };
     assert_eq!(volume.state, "creating");

@@ -166,7 +166,7 @@ fn stale_read_shows_old_versions() {
 
 /// A stale read does not change the state.
 #[test]
-fn block_devices_of_instance_lag_with_its_volumes() {
+fn block_devices_of_an_instance_lag_like_its_volumes() {
     let mut world = World::instant();
     world.sim.keep_past(world.now);
     let (volume, instance) = world.ready();

@@ -72,7 +72,7 @@ fn terminated_instance_stays_listed_for_an_hour() {
 
 /// Volumes can be attached to a stopped instance, and detach immediately. Only a running instance can be stopped.
 #[test]
-fn stopped_instance_keeps_and_attaches_volumes() {
+fn stopped_instance_keeps_its_volumes_and_accepts_new_ones() {
     let mut world = World::realistic();
     let id = world.launch("").remove(0).id;
     let (kept, other) = (world.gp3(), world.gp3());

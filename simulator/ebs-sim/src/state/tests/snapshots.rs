@@ -27,7 +27,7 @@ impl World {
 
 /// A pending snapshot shows its progress.
 #[test]
-fn snapshot_is_pending_until_time_and_data_are_complete() {
+fn snapshot_is_pending_until_its_delay_and_data_copy_end() {
     let mut world = World::realistic();
     let (volume, _) = world.ready();
     let snapshot = world.started_snapshot(&volume);

@@ -48,7 +48,7 @@ pub(super) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     disk.plug()?;
     disk.is_plugged().await?;
     let name = disk.name()?;
-    let serial = disk.controller()?.context("find its controller")?.join("serial");
+    let serial = disk.controller()?.context("find the disk's controller")?.join("serial");
     let empty = std::path::Path::new("/tmp/empty");
     std::fs::write(empty, "")?;
     mount_bind(empty, &serial).context("hide the serial number")?;

@@ -97,7 +97,7 @@ async fn mended(disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
     disk.heal()?;
     take_down_after_errors(disk).await.context("with errors")?;
     disk.bring_up().await.context("after the errors")?;
-    ensure!(disk.health().await?.is_none(), "unhealthy after the next stage");
+    ensure!(disk.health().await?.is_none(), "unhealthy after the next NodeStageVolume");
     ensure!(content::hash_file(&disk.volume.target.join("before"))? == written, "synced data is lost");
     content::write_file(&disk.volume.target.join("after"), 5, DATA).context("write after the errors")?;
     disk.take_down().await

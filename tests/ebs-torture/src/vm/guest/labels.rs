@@ -88,7 +88,7 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
     for path in [disk.volume.target.clone(), disk.volume.target.join("data")] {
         let mut label = vec![0_u8; 256];
         let length = rustix::fs::getxattr(&path, "security.selinux", label.as_mut_slice())
-            .with_context(|| format!("the label of {}", path.display()))?;
+            .with_context(|| format!("read the label of {}", path.display()))?;
         let label = String::from_utf8_lossy(&label[..length]).trim_end_matches('\0').to_owned();
         ensure!(label == wanted, "{} has the label {label}, not {wanted}", path.display());
     }
@@ -102,7 +102,9 @@ fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
 }
 
 fn unread_as(categories: &str, file: &Path) -> anyhow::Result<()> {
-    let refused = read_as(categories, file).err().with_context(|| format!("a pod of {categories} reads the volume"))?;
+    let refused = read_as(categories, file)
+        .err()
+        .with_context(|| format!("a pod with the categories {categories} can read the volume"))?;
     ensure!(refused.to_string().contains("Permission denied"), "{refused:#}");
     Ok(())
 }
