@@ -253,7 +253,7 @@ fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     });
 }
 
-/// A root directory that accepts no new files (`chattr +i`) is no sign of a damaged file system.
+/// A root directory that accepts no new files (`chattr +i`) does not indicate a damaged file system.
 #[test]
 fn immutable_root_directory_does_not_block_pods() {
     with_used_node(async |node, _| {
