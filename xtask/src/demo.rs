@@ -246,5 +246,5 @@ async fn take_down(world: &World, steps: &Steps, volumes: &mut [VolumeOnNode], s
         }
         done(world.client().delete_snapshot(snapshot)).await
     };
-    steps.step("delete them and the snapshot", delete).await
+    steps.step("delete the volumes and the snapshot", delete).await
 }

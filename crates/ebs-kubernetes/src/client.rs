@@ -57,7 +57,7 @@ pub enum ConnectError {
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT form the invalid API server address {0:?}")]
     Address(String),
     #[error(
-        "{0} is missing, and CONTAINER_SANDBOX_MOUNT_POINT, the root of that path in a Windows host process, is not set"
+        "find {0}: file not found; in a Windows host process, set CONTAINER_SANDBOX_MOUNT_POINT to the root of the container"
     )]
     NoToken(PathBuf),
     #[error("read {path} of the pod's service account")]

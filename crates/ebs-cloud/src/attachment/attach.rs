@@ -135,8 +135,7 @@ async fn finish_attach<E: Ec2>(on: &PairOperation<'_, E>, outcome: AttachOutcome
         AttachOutcome::Stuck(attachment) => Err(clear_stuck(on, &attachment).await?),
         AttachOutcome::None => {
             forget(service, pair);
-            let message =
-                format!("{op}: EC2 does not list the attachment; try again: the driver sends AttachVolume again");
+            let message = format!("{op}: EC2 does not list the attachment; call again with the same request");
             Err(CloudErrorKind::OutcomeUnknown.error(message))
         }
     }

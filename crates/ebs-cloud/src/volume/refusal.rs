@@ -57,7 +57,7 @@ fn no_room<E: Ec2>(creation: &Creation<'_, E>, request: &CreateRequest, error: E
         }
     };
     let is_bound = matches!(spec.source, Source::Volume(_)) || plan::named_sites(&spec.topology).len() == 1;
-    let next = if is_bound { "the request allows no other zone" } else { "try again: the driver uses another zone" };
+    let next = if is_bound { "the request allows no other zone" } else { "call again to use another zone" };
     let message = format!("{op}: EC2 has no capacity for this volume, or does not offer its type, in {tried}; {next}");
     CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
 }

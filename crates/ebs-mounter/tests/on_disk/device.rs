@@ -208,7 +208,7 @@ async fn multipath_map_is_used_only_if_it_is_over_the_volume() {
 }
 
 #[tokio::test]
-async fn disk_below_a_mapping_other_than_multipath_is_used() {
+async fn driver_uses_the_disk_below_an_encryption_mapping() {
     let (machine, disk, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.add_mapped("dm-0", "CRYPT-LUKS2-1-data", &["nvme1n1"], &map).await;

@@ -116,7 +116,7 @@ fn bytes_that_are_not_http2_pass_unchanged() {
 }
 
 #[test]
-fn bytes_are_held_only_until_a_possible_authority_ends() {
+fn bytes_are_held_until_the_authority_field_is_complete() {
     let begun = [0x83, 0x41, 0x09, b'/'];
     let mut waits = Client::new();
     waits.frame(1, 0, 1, &begun);

@@ -74,7 +74,7 @@ async fn boto3_gets_403_for_calls_outside_of_the_policy() {
 
 /// The test covers pages, filters, waiters, dry runs, error codes and idempotency.
 #[tokio::test]
-async fn go_sdk_works_as_with_ec2() {
+async fn go_sdk_gets_the_responses_of_ec2() {
     let by_hand = "cd tests/acceptance/go && go build -o FILE .; FILE is it";
     assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", by_hand), &[]).await);
 }

@@ -58,9 +58,7 @@ pub(super) async fn modification_end<E: Ec2>(
         },
         _ if sent < visible_by => Verdict::Waiting,
         _ => {
-            let message = format!(
-                "{op}: EC2 does not list the modification; try again: the driver checks its state before it retries"
-            );
+            let message = format!("{op}: EC2 does not list the modification; try again to check its state");
             Verdict::Failed(CloudErrorKind::OutcomeUnknown.error(message))
         }
     };
@@ -97,9 +95,7 @@ pub(super) async fn reached<E: Ec2>(
 }
 
 fn is_in_unknown_state(op: &OpContext<'_>, state: &str) -> CloudError {
-    let message = format!(
-        "{op}: the modification is in the unknown state {state:?}; try again: the driver checks its state before it retries"
-    );
+    let message = format!("{op}: the modification is in the unknown state {state:?}; try again to check its state");
     CloudErrorKind::InProgress.error(message)
 }
 
