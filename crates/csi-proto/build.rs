@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("CARGO_FEATURE_CSI_PROXY").is_some() { csi_proxy(&out) } else { Ok(()) }
 }
 
-/// Each csi-proxy group and its versions, as in `Group::versions`. A test compares both with the files. `contents` is
-/// this project's addition, which is served on the pipe of disk/v1.
+/// Each csi-proxy group and its versions, as in `Group::versions`. A test compares both lists with the protocol files.
+/// `contents` is this project's addition, which is served on the pipe of disk/v1.
 const GROUPS: [(&str, &str); 7] = [
     ("disk", "v1alpha1 v1beta1 v1beta2 v1beta3 v1"),
     ("volume", "v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1"),

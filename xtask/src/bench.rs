@@ -76,14 +76,14 @@ pub(crate) struct BenchArgs {
 /// Runs the cases and writes `results.json`.
 ///
 /// # Errors
-/// A process does not start, a life does not end, or a volume is left behind; without `--no-check`, also if our driver
-/// misses a target.
+/// A process does not start, a volume lifecycle does not end, or a volume is left behind; without `--no-check`, also if
+/// our driver misses a target.
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.context("start the runtime")?.block_on(perform(args))
 }
 
-/// Runs the cases that have no volume lives, and returns their missed targets.
+/// Runs the cases without volume lifecycles, and returns their missed targets.
 async fn without_lives(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
     let mut all_missed = Vec::new();
     if args.cases.contains(&CaseName::Node) {

@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: the lifecycle of volumes from creation to deletion, through the driver's CSI socket, with the
-//! simulated EC2 and real block devices. Each step calls the driver like Kubernetes and checks the result.
+//! simulated EC2 and real block devices. Each step calls the driver as Kubernetes does, and checks the result.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -134,7 +134,7 @@ async fn has_about(volume: &VolumeOnNode, gib: i64) -> anyhow::Result<i64> {
     Ok(used)
 }
 
-/// Brings up a volume and a second one that is restored from its snapshot. Returns the snapshot.
+/// Brings up a volume, and a second volume that is restored from a snapshot of the first. Returns the snapshot.
 async fn first_and_restored(world: &World, steps: &Steps, volumes: &mut Vec<VolumeOnNode>) -> anyhow::Result<String> {
     let ext4 = Access::Mount("ext4".to_owned());
     let mut volume = steps.step("create a gp3 volume of 4 GiB", create(world, "demo-data", 4, &ext4)).await?;

@@ -65,7 +65,7 @@ pub(crate) struct Simulator {
 }
 
 impl Simulator {
-    /// Starts the simulator with its state in `dir`. It is not ready yet.
+    /// Starts the simulator with its state in `dir`. Returns before the simulator is ready.
     pub(crate) fn spawn(program: &Path, dir: &Path, args: &[&str], log: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
         let env_file = dir.join("env");

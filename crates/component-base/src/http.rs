@@ -1,6 +1,6 @@
 //! The HTTP listener for the metrics and health pages.
 //!
-//! Any client in the cluster can reach these pages, and must not be able to use up the program's memory or file
+//! Any client in the cluster can reach these pages, but must not be able to use up the program's memory or file
 //! descriptors. `axum::serve` and axum-server limit neither the number of connections nor their lifetimes.
 
 mod endpoint;

@@ -1,9 +1,9 @@
 //! Metrics in Prometheus' text format 0.0.4. The text equals the Go library's output byte for byte, because dashboards
 //! and scripts depend on it.
 //!
-//! No library fits, so the encoder is our own. `metrics-exporter-prometheus` counts no fractions of seconds, and has no
-//! histograms whose counts come from a device. `prometheus-client` prints OpenMetrics, which has no counter without
-//! `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does.
+//! No library fits, so the encoder is our own. `metrics-exporter-prometheus` cannot count fractions of a second, and
+//! has no histograms whose counts come from a device. `prometheus-client` prints OpenMetrics, which has no counter
+//! without `_total` and writes bounds as `le="10.0"`. `prometheus` prints numbers as Rust does.
 
 mod store;
 
@@ -32,7 +32,7 @@ pub struct Desc {
 }
 
 impl Kind {
-    /// Returns the name of the type on the page.
+    /// Returns the metric type's name on the page.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",

@@ -27,7 +27,7 @@ pub mod registration {
     tonic::include_proto!("pluginregistration");
 }
 
-/// Takes the place of this many secrets in `Debug` output.
+/// Replaces this many secrets in `Debug` output.
 struct NotShown(usize);
 
 impl fmt::Debug for NotShown {

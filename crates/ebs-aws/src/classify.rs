@@ -157,7 +157,7 @@ fn operation_not_permitted(message: &str) -> ErrorClass {
     if message.contains("in modification state") {
         ErrorClass::BeingModified
     } else if message.contains("detach root volume") {
-        // EC2 now returns `IncorrectState` in this case.
+        // EC2 now returns `IncorrectState` for the detachment of a root volume.
         ErrorClass::IncorrectState
     } else {
         ErrorClass::NotPermitted
@@ -186,7 +186,7 @@ fn parameter_value(action: Action, message: &str) -> ErrorClass {
 mod tests {
     use super::*;
 
-    /// Codes that `tests/wire/ec2_replies/rows.tsv` does not have.
+    /// Codes that `tests/wire/ec2_replies/rows.tsv` does not contain.
     const ROWS: &[(&str, C)] = &[
         ("VolumeModificationSizeLimitExceeded", C::LimitExceeded(Limit::ModificationSize)),
         ("SnapshotLimitExceeded", C::LimitExceeded(Limit::Snapshots)),

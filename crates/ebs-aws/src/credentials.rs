@@ -36,7 +36,7 @@ pub(crate) enum NoCredentials {
 }
 
 impl NoCredentials {
-    /// Returns why a failed call had no credentials, or `None` if it had some or did not need them yet.
+    /// Returns why a failed call had no credentials, or `None` if it had credentials or did not need them yet.
     pub(crate) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         if any_cause(error, &|cause| cause.to_string().starts_with(TIMED_OUT)) {
             return Some(Self::Slow);

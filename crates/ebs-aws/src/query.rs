@@ -58,7 +58,7 @@ impl Query {
     }
 
     pub(crate) fn maybe_time(self, name: &str, value: Option<SystemTime>) -> Self {
-        // If the format cannot write the time (a year of five digits), send an invalid text, which EC2 refuses.
+        // If the format cannot represent the time (a five-digit year), send an invalid text, which EC2 refuses.
         let text =
             |time| DateTime::from(time).fmt(Format::DateTime).unwrap_or_else(|_| "a time out of range".to_owned());
         self.maybe(name, value.map(text))

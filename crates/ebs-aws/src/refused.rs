@@ -1,4 +1,4 @@
-//! Error answers. The code is parsed once, when the answer arrives.
+//! Parses EC2's error responses. The error code is parsed once, when the response arrives.
 
 use std::error::Error;
 

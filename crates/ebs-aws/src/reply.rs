@@ -92,7 +92,7 @@ pub(crate) fn read<T>(body: &[u8], action: Action, read: impl FnOnce(Element<'_>
     let document = document(&text)?;
     let root = document.root_element();
     let wanted = format!("{action}Response");
-    // The root must be in the default namespace. An element with a prefix belongs to another one.
+    // The root must be in the default namespace. An element with a prefix belongs to another namespace.
     if root.tag_name().name() != wanted || root.tag_name().namespace() != root.default_namespace() {
         return Err(Malformed::Root { found: full_name(root), wanted });
     }

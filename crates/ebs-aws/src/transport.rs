@@ -18,7 +18,8 @@ use bytes::Bytes;
 pub struct Transport(SharedHttpClient);
 
 impl Transport {
-    /// Creates a transport from a function that answers each request. If it returns an error, the connection breaks.
+    /// Creates a transport from a function that answers each request. If the function returns an error, the connection
+    /// breaks.
     pub fn answering<F, A>(answer: F) -> Self
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! The three services over one context.
+//! The volume, attachment and snapshot services, which share one context.
 
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ impl<E: Ec2> Cloud<E> {
         Self::over(Context::new(ec2, config, None))
     }
 
-    /// Creates the policy with an observer of delayed calls, spare calls, and waits that only elapsed time ended.
+    /// Creates the policy with an observer of delayed calls, spare calls, and waits that ended only because enough time
+    /// had passed.
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::over(Context::new(ec2, config, Some(observer)))
     }

@@ -1,4 +1,4 @@
-//! Describes of EC2 objects for the operations. `traffic` decides when and how often to call EC2.
+//! Describe calls to EC2 for the operations. `traffic` decides when and how often to call EC2.
 
 mod describer;
 pub(crate) mod listing;

@@ -1,8 +1,6 @@
 //! Tracks how long a sidecar has called only this process.
-//!
 //! A sidecar calls the driver of its own pod while it holds its lease. A new leader must expect recent changes of the
-//! previous leader: describes may not show them yet, and EC2 may still carry out calls in flight.
-//!
+//! previous leader: describe calls may not show them yet, and EC2 may still carry out calls in flight.
 //! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,9 +53,9 @@ impl LeaseTerms {
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
         let mut terms = self.current();
         let term = &mut terms[sidecar as usize];
-        // If a later term began over another connection, the lease has moved since the first use of this one.
+        // If a later term began over another connection, the lease has moved since this connection was first used.
         let kept = kept.map(|began| term.map_or(began, |term| began.max(term.began)));
-        // A record without a connection comes from an operation that some client still waits for.
+        // A request recorded without a connection comes from an operation that some client still waits for.
         let goes_on = |term: &LeaseTerm| connection.is_none() && (term.is_connected || now < term.last_asked + SETTLE);
         let current = term.filter(goes_on);
         let began = kept.or(current.map(|term| term.began)).unwrap_or(now);
@@ -135,7 +133,8 @@ mod tests {
         assert!(terms.began(Sidecar::Provisioner) < Instant::now());
     }
 
-    /// A sidecar that keeps its connection calls no other process. A request over another connection begins a new term.
+    /// While a sidecar keeps its connection, it calls no other controller process. A request over another connection
+    /// begins a new term.
     #[tokio::test(start_paused = true)]
     async fn lease_term_lasts_as_long_as_its_connection() {
         let terms = LeaseTerms::default();

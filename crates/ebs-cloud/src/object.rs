@@ -1,4 +1,4 @@
-//! The objects that errors and memories name.
+//! The EC2 objects that errors and in-memory records refer to.
 
 use std::fmt;
 

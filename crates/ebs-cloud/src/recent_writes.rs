@@ -86,8 +86,8 @@ impl RecentWrites {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
-    /// Returns the instant from which an empty describe proves that the object does not exist. A client names an object
-    /// only after EC2 created it, so only the first request that names it starts the wait.
+    /// Returns the instant from which an empty describe proves that the object does not exist. A client can name only
+    /// an object that EC2 has created, so only the first request for an object starts the wait.
     pub(crate) fn record_named(&self, object: &Object) -> Instant {
         first(&self.known, object)
     }
@@ -103,7 +103,8 @@ impl RecentWrites {
         self.known.get(object).unwrap_or_else(|| self.record_named(object).min(self.leases.sole_from(sidecar)))
     }
 
-    /// Records that EC2 refused a modification. Returns when describes show the cause of the first refusal.
+    /// Records that EC2 refused a modification. Returns the instant from which describe calls show the cause of the
+    /// first refusal.
     pub(crate) fn record_refusal(&self, volume: &VolumeId) -> Instant {
         first(&self.modification_refused, volume)
     }
@@ -130,7 +131,8 @@ impl RecentWrites {
     }
 }
 
-/// Returns the instant [`SETTLE`] after the first request for the key. Each request renews the entry's lifetime.
+/// Returns the instant that is [`SETTLE`] after the first request for the key. Each request renews the entry's
+/// lifetime.
 fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
     let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
     times.insert(key.clone(), settled, MEMORY);

@@ -75,7 +75,7 @@ pub struct VolumeSpec {
     pub raise_iops_to_min: bool,
     /// Throughput in MiB/s. If `None`, EC2 uses its default.
     pub throughput: Option<NonZeroU32>,
-    /// Whether to encrypt the volume. A KMS key implies it.
+    /// Whether to encrypt the volume. A KMS key implies encryption.
     pub encrypted: bool,
     /// The ARN, id or alias of a KMS key.
     pub kms_key_id: Option<String>,

@@ -28,7 +28,8 @@ pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// The driver detaches an attachment that is still `attaching` after this time, and the next attempt starts over.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// How long this process itself must have seen `attaching`, in case our clock is wrong or describes are stale.
+/// How long this process itself must have seen `attaching` before it detaches, in case our clock is wrong or describes
+/// are stale.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
 /// The interval between describes of an object that this process knows and EC2 does not list yet.
 pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 /// How far a working clock can be off. EC2 refuses requests whose date differs by more.
 pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(300);
-/// How much too early AWS's dates can be, because AWS truncates them to whole seconds.
+/// By how much AWS's dates can be too early, because AWS truncates them to whole seconds.
 const CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WallClock {
     /// The machine's clock. It is read each time, because it may be set while the process runs.
     Machine,
-    /// A clock that runs with tokio's clock, so that tests with paused time can age dated objects.
+    /// A clock that runs with tokio's clock, so that objects with dates age in tests with paused time.
     Running { base: SystemTime, since: Instant },
 }
 

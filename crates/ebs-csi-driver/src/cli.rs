@@ -217,7 +217,7 @@ impl Role {
         matches!(self, Self::Driver(Mode::All | Mode::Node))
     }
 
-    /// Returns the subcommand with the mode's flags. It parses them like the reference driver.
+    /// Returns the subcommand with the mode's flags, which it parses like the reference driver.
     fn command(self) -> Command {
         let (name, help) = self.mode();
         let mut command = CommonFlags::augment_args(Command::new(name));

@@ -1,4 +1,4 @@
-/// Returns the value of an environment variable. An empty one counts as unset.
+/// Returns the value of an environment variable. An empty variable counts as unset.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

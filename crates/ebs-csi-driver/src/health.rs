@@ -1,4 +1,4 @@
-//! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on it.
+//! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on EC2's health.
 //!
 //! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
 
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// A running health watch of an EC2 that the test can switch off.
+    /// A running health watch of a fake EC2 that the test can switch on and off.
     struct Watched {
         works: Arc<AtomicBool>,
         pages: Pages,

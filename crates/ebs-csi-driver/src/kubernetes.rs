@@ -27,8 +27,8 @@ pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, Str
     Cluster::connect(&options).await.map_err(|error| chain(&error))
 }
 
-/// Logs the cluster in use or, without one, which features are off: as a warning if the user gave a kubeconfig. Without
-/// a kubeconfig, a controller logs nothing, because its search for the region reports the failure.
+/// Logs the cluster in use. Without a cluster, logs which features are off, with a warning if the user gave a
+/// kubeconfig. Without a kubeconfig, a controller logs nothing, because its search for the region reports the failure.
 pub(crate) fn log_connection(cluster: &Result<Cluster, String>, is_asked_for: bool, mode: Mode) {
     const OFF: &str = "no Kubernetes client: not removing start-up taints, not reading Node metadata";
     match cluster {

@@ -85,7 +85,7 @@ fn run(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> 
     result
 }
 
-/// Creates the runtime. The hook waits for one event and exits, so it needs no worker threads.
+/// Creates the runtime. The pre-stop hook waits for one event and exits, so it needs no worker threads.
 fn runtime(job: &Job) -> std::io::Result<Runtime> {
     let mut builder = match job {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
@@ -101,7 +101,7 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
     cores.map_or(1, usize::from).min(THREADS)
 }
 
-/// Runs the job. If traces are enabled, exports them, and finally waits for the export of the last ones.
+/// Runs the job. If traces are enabled, exports them, and finally waits until the last traces are exported.
 async fn traced(job: &Job, traces: Option<Traces>, system: System) -> anyhow::Result<()> {
     let listen = || Signals::listen().context("listen for signals");
     let signals = listen()?;

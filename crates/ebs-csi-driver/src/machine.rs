@@ -10,7 +10,7 @@ use crate::environment::environment;
 
 /// First pause before the driver checks again whether this machine is an EC2 instance. Later pauses are longer.
 const FIRST_DOUBT: Duration = Duration::from_secs(5);
-/// Longest pause between these checks.
+/// Longest pause between two checks whether this machine is an EC2 instance.
 const LAST_DOUBT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Location {
 }
 
 impl Sources {
-    /// Asks the sources in order. The error gives the reason of each source.
+    /// Asks the metadata sources in order. The error gives the reason for the failure of each source.
     pub(crate) async fn machine(&self) -> Result<Machine, NoMetadata> {
         let machine = Machine::find(self.list(), environment("AWS_REGION")).await?;
         let metadata = machine.metadata();
@@ -82,8 +82,8 @@ impl Sources {
         Ok(Location::NotEc2 { name, what })
     }
 
-    /// Waits until a machine that was not recognised as an EC2 instance, for example because the metadata service was
-    /// temporarily unavailable, proves to be one. Then returns an error.
+    /// Waits until a machine that was not recognised as an EC2 instance proves to be one. (The metadata service may
+    /// have been temporarily unavailable, for example.) Then returns an error.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
         let mut pause = FIRST_DOUBT;
         loop {

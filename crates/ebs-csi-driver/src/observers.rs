@@ -85,7 +85,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
     }
 }
 
-/// EC2 actions whose duration series start at zero: those that dashboards expect, and more that the driver calls.
+/// EC2 actions whose duration series start at zero: those that dashboards expect, and others that the driver calls.
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",

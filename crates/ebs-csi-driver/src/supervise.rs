@@ -25,7 +25,7 @@ pub(crate) async fn run(
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
-    // Build in a separate task: it reads certificates, which takes time and must not delay responses.
+    // Build in a separate task: building reads certificates, which takes time and must not delay responses.
     let mut builder = JoinSet::new();
     builder.spawn(building);
     let driver = tokio::select! {
@@ -33,7 +33,7 @@ pub(crate) async fn run(
         Some(built) = builder.join_next() => built.context("start the services")??,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before serving");
-            // Dropping the gate fails the calls that wait for the services.
+            // Dropping the startup gate (`opening`) fails the calls that wait for the services.
             drop(opening);
             stop.cancel();
             return serving.await.context("stop the CSI server");

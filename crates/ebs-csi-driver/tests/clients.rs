@@ -32,8 +32,8 @@ async fn run(dir: &Path, name: &str, program: PathBuf, args: Vec<OsString>) -> a
     Ok(output)
 }
 
-/// The clients dial unix targets and explicit authorities. With a custom dialer, the target is a path, a path in a URI,
-/// an address or empty.
+/// The clients dial unix targets and send various authorities. With a custom dialer, the target is a path, a path in a
+/// URI, an address or empty.
 #[tokio::test]
 async fn old_and_new_grpc_go_clients_are_served_with_any_target() -> anyhow::Result<()> {
     let programs = std::fs::read_dir(set_up("EBS_TEST_GRPC_CLIENTS")?)?;

@@ -60,7 +60,7 @@ async fn passes(access: &'static str) -> anyhow::Result<()> {
     world.finish().await
 }
 
-/// The list has a reason for every skipped spec.
+/// The list of skipped specs has a reason for each one.
 ///
 /// The managed policy alone allows all calls that csi-sanity causes.
 #[test]

@@ -118,8 +118,8 @@ async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Re
         if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&file, 7, DATA)? };
     life.node().stats().await.map_err(refused).context("statistics")?;
     let grown = life.grow(2).await?;
-    // A mounted xfs always grows. A mounted ext4 grows only if the kernel permits this process to do it, so here e2fsck
-    // and resize2fs grow it at the next NodeStageVolume call.
+    // A mounted xfs always grows. A mounted ext4 grows only if the kernel permits this process to grow it, so in this
+    // test e2fsck and resize2fs grow the ext4 at the next NodeStageVolume call.
     if grown && *access == Access::Mount("xfs".to_owned()) {
         let now = life.node().expand_on_node().await.map_err(refused).context("expand on the node")?;
         ensure!(now == 2 * GIB, "{now} bytes after growth in use");
@@ -154,7 +154,7 @@ fn node_completes_volume_lifecycles_under_the_seccomp_profile() {
         let here = trace.as_ref().map(|_| world.kubelet_dir().join("trace"));
         let rights = match trace {
             None => Rights { capabilities: capabilities()?, seccomp: Some(profile()?) },
-            // The node's own permissions do not allow tracing, so omit the profile and add a capability.
+            // The node's own permissions do not allow tracing, so omit the seccomp profile and add a capability.
             Some(_) => {
                 Rights { capabilities: [capabilities()?, vec!["CAP_SYS_PTRACE".to_owned()]].concat(), seccomp: None }
             }

@@ -96,7 +96,7 @@ async fn starting_driver_serves_identity_and_exits_on_a_signal() -> anyhow::Resu
     let socket = world.socket().to_owned();
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let there = async {
-        // The socket file exists slightly before the driver listens on the socket.
+        // The socket file appears shortly before the driver listens on the socket.
         while UnixStream::connect(&socket).await.is_err() {
             tick.tick().await;
         }

@@ -56,7 +56,7 @@ const CAPABILITIES: [rpc::Type; 9] = [
 pub struct ControllerOptions {
     pub driver: DriverName,
     pub tags: TagPolicy,
-    /// `--enable-node-local-volumes`: permits publishing handles `local-ebs://…`.
+    /// `--enable-node-local-volumes`: permits publishing volumes with handles `local-ebs://…`.
     pub node_local_volumes: bool,
     /// How long the driver gathers changes of one volume before it carries them out.
     pub modification_window: Duration,

@@ -67,7 +67,8 @@ pub enum TemplateError {
     /// The template cannot be evaluated with these values.
     #[error("evaluate template, line {line}: {message}")]
     Evaluate { line: usize, message: String },
-    /// The template is larger, deeper or longer-running than short values need.
+    /// The template exceeds a limit on its size, depth or running time. Templates for short values stay within these
+    /// limits.
     #[error("render template: {0}")]
     Limit(String),
 }

@@ -133,7 +133,7 @@ impl Operations {
         Self::default()
     }
 
-    /// Returns a handle to the same operations that returns `Busy` instead of asking another operation to end.
+    /// Returns a handle to the same operations. The handle returns `Busy` instead of asking another operation to end.
     pub fn without_takeover(&self) -> Self {
         Self { never_takes_over: true, ..self.clone() }
     }
@@ -270,7 +270,7 @@ fn excluded<T, E>(slots: &Slots, key: &Key, takes_over: bool) -> Option<Entry<T,
 struct Release {
     slots: Arc<Mutex<Slots>>,
     key: Key,
-    /// Declared last, so that it is dropped, and `ended` closes, after the key is free.
+    /// Declared last, so that it is dropped last: `ended` closes after the key is free.
     _alive: oneshot::Sender<Infallible>,
 }
 

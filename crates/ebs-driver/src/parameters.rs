@@ -80,7 +80,7 @@ pub struct ClaimNames {
 }
 
 impl ClaimNames {
-    /// Returns the variables for tag templates. Unknown names are empty.
+    /// Returns the variables for tag templates. A variable whose value is unknown is empty.
     pub fn template_data(&self) -> Data {
         Data::new([
             ("PVCName", self.pvc_name.clone()),
@@ -105,7 +105,7 @@ pub fn iops_request(iops: Option<NonZeroU32>, per_gib: Option<NonZeroU32>) -> Re
 }
 
 struct Key<T> {
-    /// The key in the spelling of the documentation. The parser accepts any case.
+    /// The key as the documentation spells it. The parser ignores case.
     name: &'static str,
     set: fn(&mut T, &Entry<'_>) -> Result<(), ParameterError>,
 }
@@ -166,7 +166,7 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// Parses a required number in `range`. Empty is an error, because the meaning of other parameters depends on it.
+    /// Parses a required number in `range`. An empty value is an error, because other parameters depend on the number.
     fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
         let number = self.value.parse().ok().filter(|n| range.contains(n));
         number.ok_or_else(|| self.malformed(wanted))

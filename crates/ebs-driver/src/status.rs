@@ -14,7 +14,7 @@ use crate::rpc::Rpc;
 
 /// The number of characters kept from the start of a message that is too long.
 const MAX_HEAD: usize = 1_500;
-/// The number of characters kept from the end of such a message, which contains the next step.
+/// The number of characters kept from the end of a message that is too long. The end contains the next step.
 const MAX_TAIL: usize = 500;
 
 macro_rules! meanings {
@@ -103,8 +103,8 @@ pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
     Status::new(meaning.code(), sendable(message.as_ref()))
 }
 
-/// Makes any text safe to send: escapes control characters, and shortens the middle of a long message, because gRPC
-/// sends it in a header, whose size clients limit.
+/// Makes any text safe to send: escapes control characters, and shortens the middle of a long message. gRPC sends the
+/// message in a header, and clients limit the size of headers.
 fn sendable(message: &str) -> String {
     let mut escaped: Vec<char> = Vec::with_capacity(message.len());
     for c in message.chars() {
@@ -129,7 +129,7 @@ pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     )
 }
 
-/// Returns the status for a request whose handler panicked. Its outcome is unknown.
+/// Returns the status for a request whose handler panicked. The outcome of the request is unknown.
 pub fn broken_off(cause: &str) -> Status {
     status(
         Meaning::InProgress,

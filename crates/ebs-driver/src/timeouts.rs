@@ -13,7 +13,7 @@ impl Rpc {
             // A volume from a snapshot, or in a busy zone, can take minutes to become available.
             Self::CreateVolume => 300,
             Self::DeleteVolume => 120,
-            // The attacher waits as long.
+            // The attacher's own timeout is also 6 min.
             Self::ControllerPublishVolume | Self::ControllerUnpublishVolume => 360,
             // EC2 may take minutes until a modification leaves the state `modifying`.
             Self::ControllerExpandVolume | Self::ControllerModifyVolume | Self::ModifyVolumeProperties => 300,
@@ -35,20 +35,23 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the driver gathers changes of one volume before it applies them.
 pub const MODIFICATION_WINDOW: Duration = Duration::from_secs(2);
-/// How long the driver keeps a closed window that no caller waits for, so that a client whose deadline is shorter than a window
-/// does not open a new one each time. It exceeds the pauses of sidecars, which grow to half an hour.
+/// How long the driver keeps a closed modification window that no caller waits for. Otherwise, a client whose deadline
+/// is shorter than a window would open a new window each time. This exceeds the pauses of sidecars, which grow to half
+/// an hour.
 pub const MODIFICATION_RETURN: Duration = Duration::from_secs(3600);
 
 /// Node work that took at least this long is worth keeping: the driver waits for the next call to continue it.
 pub const WORK_WORTH_KEEPING: Duration = Duration::from_secs(15);
-/// How long the driver waits for that next call. The kubelet's longest pause between two calls is 2 min 2 s.
+/// How long the driver waits for the next call to continue node work. The kubelet's longest pause between two calls is
+/// 2 min 2 s.
 pub const NEXT_NODE_CALL: Duration = Duration::from_secs(150);
 
 pub const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a file system may be smaller than its disk before the driver reports it: a process may be about to grow it.
 pub const GROWTH_DUE: Duration = Duration::from_secs(300);
-/// The driver does not soon repeat a failed growth that delayed a mount, and so its pods, by at least this long.
+/// If a failed growth delayed a mount, and so its pods, by at least this long, the driver waits `LONG_GROWTH_PAUSE`
+/// before it tries again.
 pub const LONG_GROWTH: Duration = Duration::from_secs(60);
 pub const LONG_GROWTH_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -21,7 +21,7 @@ impl IdError {
 }
 
 /// Checks the prefix and the characters of an EC2 id (today 8 or 17 hexadecimal digits). It must accept every id that a
-/// future EC2 may assign, because the driver reports a deletion with a rejected id as done.
+/// future EC2 may assign, because the driver reports success when it is asked to delete an object with a rejected id.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())

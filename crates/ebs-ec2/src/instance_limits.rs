@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitKind {
-    /// Network interfaces use slots of the same pool.
+    /// Volumes and network interfaces share one pool of slots.
     Shared,
     /// The slots are for EBS volumes only.
     Dedicated,

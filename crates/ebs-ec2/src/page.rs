@@ -6,7 +6,7 @@ pub const MAX_FILTER_VALUES: usize = 200;
 /// The parameters that select one page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The most items on the page (EC2: 5 to 1000). If `None`, EC2 chooses. EC2 rejects it together with ids.
+    /// The most items on the page (EC2: 5 to 1000). If `None`, EC2 chooses. EC2 rejects a maximum together with ids.
     pub max_results: Option<u32>,
     /// The token that the previous page returned.
     pub token: Option<String>,

@@ -26,7 +26,7 @@ impl Bytes {
         u64::try_from(bytes).map(Self).map_err(|_| SizeError::Negative(bytes))
     }
 
-    /// Returns the signed count for a CSI message. Larger counts become the largest possible one.
+    /// Returns the signed count for a CSI message. A larger count becomes the maximum of `i64`.
     pub fn to_wire(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }

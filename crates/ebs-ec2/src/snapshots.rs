@@ -79,7 +79,7 @@ pub enum LockState {
     /// Compliance mode: the lock can only be extended.
     Compliance,
     Expired,
-    /// A state that this version does not know. The driver never treats it as locked.
+    /// A state that this version does not know. The driver never treats a snapshot in this state as locked.
     Other(String),
 }
 
@@ -91,7 +91,7 @@ pub struct SnapshotLock {
     pub cool_off_hours: Option<u32>,
     /// The duration in days, which begins at `counts_from`.
     pub duration_days: Option<u32>,
-    /// When the duration begins. For a pending snapshot, this is its completion.
+    /// When the duration begins. For a pending snapshot, this is when the snapshot completes.
     pub counts_from: Option<SystemTime>,
     pub expires: Option<SystemTime>,
 }

@@ -84,7 +84,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns false if EC2 certainly rejects a throughput for the type.
+    /// Returns false if EC2 is certain to reject a throughput for the type.
     pub fn has_throughput_to_choose(&self) -> bool {
         match self {
             Self::Gp3 | Self::Other(_) => true,

@@ -214,8 +214,8 @@ pub trait Volumes {
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Modification>>> + Send;
 
-    /// Calls DescribeVolumeStatus with bare ids, because EC2 has no filter for ids there. One missing id fails the
-    /// whole call, and EC2 rejects [`PageRequest::max_results`] together with ids. Without ids, makes no call.
+    /// Calls DescribeVolumeStatus with bare ids, because EC2 supports no id filter in this call. One missing id fails
+    /// the whole call, and EC2 rejects [`PageRequest::max_results`] together with ids. Without ids, makes no call.
     fn describe_volume_status(
         &self,
         volumes: &[VolumeId],

@@ -3,8 +3,8 @@
 use tokio::sync::watch::Sender;
 
 /// Counts the requests that wait for one operation. The operation calls [`Waiters::any`] before each mutation. Once no
-/// request waits, it may still read, but starts no further mutation. If another operation waits to replace it, it ends
-/// as soon as its call in flight has returned.
+/// request waits, the operation may still read, but starts no further mutation. If another operation is waiting to
+/// replace this one, this one ends as soon as its call in flight has returned.
 #[derive(Debug, Clone, Default)]
 pub struct Waiters(Sender<Counts>);
 

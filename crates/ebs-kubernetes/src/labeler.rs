@@ -32,7 +32,7 @@ pub struct Times {
     pub refresh: Duration,
     /// New nodes that appear within this time share one call.
     pub gather: Duration,
-    /// The delay after which a node is checked when another client has changed its labels.
+    /// The delay before a node is checked after another client has changed the node's labels.
     pub drift: Duration,
     /// The delay after a node's first failure. It doubles with each failure, up to `refresh`.
     pub first_retry: Duration,

@@ -2,8 +2,8 @@
 //! and this one can take turns.
 //!
 //! **Acquiring.** One process holds the lease and renews it. Another process takes over once it has seen no renewal for
-//! the duration of the lease, by its own clock. It never uses the time stamps in the lease, so clocks may differ. Each
-//! write names the version that was read, so the API server accepts only one of two concurrent writes.
+//! the duration of the lease, by its own clock. No process uses the time stamps in the lease, so clocks may differ.
+//! Each write names the version that was read, so the API server accepts only one of two concurrent writes.
 //!
 //! **Losing.** A holder that cannot renew the lease stops before the lease expires: [`Election::hold`] returns, and the
 //! caller ends its work. A suspended process notices the loss when it resumes.
@@ -29,7 +29,7 @@ pub struct LeaseConfig {
     pub identity: String,
     /// How long other processes wait after the last renewal, in whole seconds.
     pub duration: Duration,
-    /// How long after its last renewal this process gives up the lease. It is shorter than the duration.
+    /// This process gives up the lease this long after its last renewal. The time is shorter than `duration`.
     pub renew_deadline: Duration,
     /// The time between two attempts to acquire or renew the lease.
     pub retry: Duration,
@@ -103,7 +103,8 @@ pub struct Election {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<Observed>,
-    /// When the last successful attempt began, which is safe: other processes count from the write, which came later.
+    /// When the last successful attempt began. This is safe, because other processes count from the write, which came
+    /// later.
     renewed: Option<Instant>,
 }
 
@@ -115,7 +116,7 @@ impl Election {
 
     /// Waits, without a limit, until this process holds the lease. Retries after failures.
     ///
-    /// Cancellation: if a dropped attempt acquires the lease, [`Self::release`] may not release it.
+    /// Cancellation: if a dropped attempt acquires the lease, a later [`Self::release`] might not release the lease.
     pub async fn acquire(&mut self) {
         let mut told: Option<String> = None;
         loop {
@@ -168,7 +169,7 @@ impl Election {
 
     /// Releases the lease if this process holds it, so that the next process need not wait until the lease expires.
     ///
-    /// Takes at most the renew deadline. Cancellation: the lease may be released or not.
+    /// Takes at most the renew deadline. Cancellation: the lease may or may not be released.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
         let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease)) else {
             return Ok(());
@@ -196,7 +197,8 @@ impl Election {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
-        // Renew the version that this process wrote last. This fails if another process has written since.
+        // Renew the lease as this process last wrote it. The write fails if another process has changed the lease
+        // since.
         if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
             && self.write(observed.lease).await.is_ok()
         {
@@ -220,7 +222,7 @@ impl Election {
         Ok(Attempt::Held)
     }
 
-    /// Writes this process as the holder. Replaces `from`, the version that was read.
+    /// Writes a lease with this process as the holder. It replaces `from`, the version that was read.
     async fn write(&mut self, from: Lease) -> Result<(), LeaseError> {
         let now = MicroTime(Timestamp::now());
         let (is_mine, is_new) = (self.is_mine(&from), from.metadata.resource_version.is_none());

@@ -41,13 +41,14 @@ const MOST_PATIENCE: u32 = 8;
 pub struct ImdsOptions {
     pub endpoint: Option<String>,
     pub ipv6: bool,
-    /// `AWS_EC2_METADATA_DISABLED` is `true`, ignoring case.
+    /// True if `AWS_EC2_METADATA_DISABLED` is `true`, ignoring case.
     pub disabled: bool,
-    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, ignoring case: the client sends no requests without a session token.
+    /// True if `AWS_EC2_METADATA_V1_DISABLED` is `true`, ignoring case: the client then sends no requests without a
+    /// session token.
     pub v1_disabled: bool,
-    /// `AWS_REGION`, which overrides the region of the service.
+    /// `AWS_REGION`, which overrides the region that the metadata service reports.
     pub region: Option<String>,
-    /// `CSI_NODE_NAME` is the name of a HyperPod node, where the service describes an instance of another account.
+    /// `CSI_NODE_NAME` is the name of a HyperPod node, whose metadata service describes an instance of another account.
     pub hyperpod: bool,
 }
 
@@ -223,7 +224,8 @@ impl Imds {
         }
     }
 
-    /// Sends one request. If the service rejects the token, for example after a restart, repeats it with a new one.
+    /// Sends one request. If the service rejects the token, for example after a restart, repeats the request with a new
+    /// token.
     async fn get_with_token(&self, path: &str) -> Result<String, ImdsError> {
         let current = self.tokens.lock().await.clone();
         match current.get(path).await {

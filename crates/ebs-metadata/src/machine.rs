@@ -25,7 +25,7 @@ pub struct NoMetadata {
 }
 
 impl NoMetadata {
-    /// Returns what the machine is instead, if a source is certain that it is not an EC2 instance.
+    /// If a source is certain that the machine is not an EC2 instance, returns what the machine is.
     pub fn foreign(&self) -> Option<&str> {
         self.failures.iter().find_map(|failure| failure.foreign.as_deref())
     }
@@ -124,7 +124,7 @@ impl Machine {
         Arc::clone(&self.known().metadata)
     }
 
-    /// Queries again the metadata that can change. If no source answers, returns the last known metadata.
+    /// Refreshes the metadata that can change. If no source answers, returns the last known metadata.
     pub async fn refreshed(&self) -> Arc<NodeMetadata> {
         if let Some(metadata) = self.better_answer().await {
             return metadata;

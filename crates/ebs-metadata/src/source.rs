@@ -113,7 +113,7 @@ impl Source for Imds {
         })
     }
 
-    /// Queries only the network interfaces, because the service keeps no other item up to date.
+    /// Queries only the network interfaces, because the metadata service keeps no other item up to date.
     fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
         Box::pin(async {
             let interfaces = self.refresh_interfaces().await;
@@ -152,7 +152,8 @@ impl Source for Unusable {
 }
 
 impl BlockDevices {
-    /// Returns how many volumes the driver does not manage, if `own_at_boot` of the driver's were attached at boot.
+    /// Returns how many volumes the driver does not manage, if `own_at_boot` of the driver's volumes were attached at
+    /// boot.
     pub fn others(self, own_at_boot: u32) -> u32 {
         match self {
             Self::AtBoot(all) => all.saturating_sub(own_at_boot),

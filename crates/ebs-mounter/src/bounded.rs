@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long a read may take before its caller gets an error, and how often a change that hangs is logged.
+/// How long a read may take before its caller gets an error, and the interval at which a hanging change is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
 /// The places of abandoned reads that have not returned. Each such read occupies a thread. While one hangs, no other
@@ -19,9 +19,10 @@ static ABANDONED: Mutex<BTreeMap<PathBuf, AbandonedReads>> = Mutex::new(BTreeMap
 
 struct AbandonedReads {
     count: usize,
-    /// When the first of these reads counts as hung. Later callers wait until then: the first may have given up early.
+    /// When the first of these reads counts as hung. Later callers wait until then, because the caller of that read may
+    /// have given up earlier.
     hangs_from: Instant,
-    /// Closes when all of them have returned.
+    /// Closes when all these reads have returned.
     returned: watch::Sender<()>,
 }
 
@@ -85,7 +86,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// Owned by the thread. Its drop records that the read has returned, even after a panic.
+/// A guard that the reading thread owns. Dropping it records that the read has returned, even after a panic.
 struct ThreadGuard(Read);
 
 impl Drop for ThreadGuard {
@@ -117,7 +118,7 @@ async fn is_free(place: &Path) -> bool {
 }
 
 /// Runs a read on another thread. After [`BOUND`] the caller gets [`Stuck`], and the thread waits until the kernel
-/// returns. Until then, every other read at this place waits until the hung read's limit has passed, and fails.
+/// returns. Until then, every other read at this place waits until the hung read's limit has passed, and then fails.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, read: F) -> Result<T, E>
 where
     T: Send + 'static,

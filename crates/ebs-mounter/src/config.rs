@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The paths on this node and the timeouts.
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Keeps format records, the register and mke2fs.conf across restarts: the directory of the CSI socket.
+    /// The directory of the CSI socket. It keeps format records, the register and mke2fs.conf across restarts.
     pub state_dir: PathBuf,
     /// `EBS_SIM_DEVICES_DIR`: loop devices with a backing file below it count as EBS volumes. `None` in production.
     pub simulated_devices: Option<PathBuf>,

@@ -78,12 +78,12 @@ impl Device {
         &self.volume
     }
 
-    /// Returns its path below `/dev`, with symlinks resolved.
+    /// Returns the device's path below `/dev`, with symlinks resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns its device number. The mount table shows this number for mounts of the device.
+    /// Returns the device number, which the mount table shows for mounts of the device.
     pub fn number(&self) -> DeviceNumber {
         self.number
     }
@@ -115,7 +115,7 @@ impl Device {
 pub enum DeviceError {
     #[error("find volume {volume}: no disk of this machine has its serial number; {looked}")]
     Missing { volume: VolumeId, looked: String },
-    /// The device with the volume's name is not the volume. It was not touched.
+    /// The device that has the volume's device name is another disk. The driver did not read or write it.
     #[error("{} has the device name of volume {volume}, but is {found}; the driver neither read nor wrote it", path.display())]
     Foreign { volume: VolumeId, path: PathBuf, found: String },
     /// The device with the volume's name cannot be identified or used.
@@ -123,7 +123,7 @@ pub enum DeviceError {
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]
     NoPartition { volume: VolumeId, disk: PathBuf, partition: Partition },
-    /// The device was the volume when it was found, but no longer is.
+    /// The device belonged to the volume when the driver found it, but no longer does.
     #[error("{} is no longer volume {volume}: {change}", path.display())]
     Changed { volume: VolumeId, path: PathBuf, change: String },
     #[error(transparent)]
@@ -132,7 +132,7 @@ pub enum DeviceError {
 
 impl Mounter {
     /// Finds the device of a volume, and waits for a device that appears late. Skips a device with the right name and
-    /// the wrong identity; if there is no other device, returns it as the error. Never writes to a device.
+    /// the wrong identity; if there is no other device, the error names the skipped one. Never writes to a device.
     pub async fn find(&self, query: &DeviceQuery) -> Result<Device, DeviceError> {
         find::find(&self.config, query).await
     }
@@ -143,7 +143,7 @@ impl Mounter {
         find::find(&Arc::new(config), query).await
     }
 
-    /// Opens the device of a mount by its number, if it is the volume or a partition of it.
+    /// Opens the device that has a mount's number, if the device is the volume or a partition of the volume.
     pub async fn open_mounted(&self, volume: &VolumeId, number: DeviceNumber) -> Result<Device, DeviceError> {
         let place = identity::place(&self.config, number);
         let (config, volume) = (Arc::clone(&self.config), volume.clone());
@@ -191,7 +191,7 @@ impl Mounter {
         bounded::reading("checking for", &place, move || find::disk_number(&config, number)).await
     }
 
-    /// Reads the identity of a held device again and checks that its name still leads to it.
+    /// Reads the identity of a held device again, and checks that the device's name still leads to the device.
     pub(crate) async fn reconfirm(&self, device: &Device) -> Result<(), DeviceError> {
         let (config, held) = (Arc::clone(&self.config), device.clone());
         bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await

@@ -1,4 +1,4 @@
-//! A whole disk: the users that prevent its detachment, and its flush.
+//! Operations on a whole disk: finds the users that prevent its detachment, and flushes it.
 
 pub(crate) mod flush;
 pub(crate) mod users;

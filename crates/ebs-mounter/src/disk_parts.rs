@@ -13,7 +13,7 @@ pub(crate) fn disk_directory(config: &MounterConfig, number: DeviceNumber) -> io
     Ok(if is_partition { directory.parent().map(Path::to_owned) } else { Some(directory) })
 }
 
-/// Returns the sysfs directories of a whole disk and then of its partitions. Returns nothing if it does not exist.
+/// Returns the sysfs directories of a whole disk and then of its partitions, or nothing if the disk does not exist.
 pub(crate) fn parts_of(config: &MounterConfig, number: DeviceNumber) -> io::Result<Vec<PathBuf>> {
     let Some(disk) = disk_directory(config, number)? else { return Ok(Vec::new()) };
     let mut parts = vec![disk.clone()];

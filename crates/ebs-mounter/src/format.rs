@@ -54,7 +54,8 @@ pub struct FormatSpec {
 }
 
 impl FormatSpec {
-    /// Returns the command line for this kernel release and these features of mkfs.xfs. Only a redo sets `force`.
+    /// Returns the command line for this kernel release and these features of mkfs.xfs. Set `force` only to repeat an
+    /// interrupted format.
     pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
         let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
@@ -125,8 +126,9 @@ pub enum FormatError {
 
 impl Mounter {
     /// Makes a file system: writes and syncs the record, reads serial number and signatures again through the held
-    /// descriptor, then starts mkfs. An error before mkfs or from mkfs removes the record. If mkfs was killed, it
-    /// stays. After success, it stays until [`Mounter::forget_format_if_known`]. Dropping the future never kills mkfs.
+    /// descriptor, then starts mkfs. Removes the record after an error before mkfs or an error exit of mkfs. Keeps it
+    /// if mkfs was killed and, after success, until [`Mounter::forget_format_if_known`]. Dropping the future never
+    /// kills mkfs.
     pub async fn format(
         &self,
         device: &Device,
@@ -154,12 +156,13 @@ impl Mounter {
         record: &FormatRecord,
         permit: &FormatPermit,
     ) -> Result<(), FormatError> {
-        // Check this first: the holder may be the mkfs to which the existing record belongs.
+        // First check that no process holds the device: the holder may be the mkfs to which the existing record
+        // belongs.
         self.refuse_held(device).await?;
         let running = match self.start_format(device, spec, record, permit).await {
             Ok(running) => running,
             Err(error) => {
-                // In a redo, keep the record until the contents cannot come from the interrupted mkfs.
+                // When repeating a format, keep the record as long as the contents may come from the interrupted mkfs.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
                     let lost = || tracing::error!(volume = %record.volume, %error, "failed to remove the record of this format");
                     self.forget_format_if_known(&record.volume).await.inspect_err(|_| lost())?;
@@ -227,7 +230,8 @@ impl Mounter {
     }
 
     /// Fails if another process holds the device: a failed mkfs would remove the record, although the holder may still
-    /// change the disk. The mkfs of a killed driver holds the disk even before it opens it: it inherits the descriptor.
+    /// change the disk. An mkfs that a killed driver started holds the disk even before it opens the disk, because it
+    /// inherits the driver's descriptor.
     async fn refuse_held(&self, device: &Device) -> Result<(), FormatError> {
         let (path, number, config) = (device.path().to_owned(), device.number(), Arc::clone(&self.config));
         let is_held = move || {

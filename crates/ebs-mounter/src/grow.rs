@@ -174,8 +174,8 @@ impl Mounter {
     }
 }
 
-/// Returns the call of resize2fs. It passes a size only if the device is larger than the file system can become,
-/// because resize2fs fails on such a device if it gets no size. It never overrides the checks of resize2fs.
+/// Returns the resize2fs call. It passes a size only if the device is larger than the file system can become, because
+/// resize2fs without a size fails on such a device. The call never overrides the checks of resize2fs.
 fn resize(device: &Device, growth: Growth) -> Call {
     let blocks = growth.blocks.map(|blocks| OsString::from(blocks.to_string()));
     Call::new(Program::Resize2fs, [device.path().as_os_str().to_owned()].into_iter().chain(blocks))
@@ -194,7 +194,7 @@ fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: &Head
     })
 }
 
-/// True if the file system has the requested size, of which resize2fs may leave less than one group unused.
+/// True if the file system has the requested size, except for less than one group that resize2fs may leave unused.
 fn is_reached(wanted: Growth, left: &Headroom) -> bool {
     let unused = wanted.to.saturating_sub(left.size);
     left.growth.is_none() || (left.size > wanted.from && unused < wanted.group_bytes)
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn mounted_ext_needs_cap_sys_resource_to_grow_and_xfs_does_not() {
-        // Capabilities belong to a thread, and this one ends with the test.
+        // Capabilities belong to a thread, so use a thread that ends with the test.
         let state = tempfile::tempdir().unwrap();
         let mounter = Mounter::new(crate::config::MounterConfig::new(state.path())).unwrap();
         let without = std::thread::spawn(move || {

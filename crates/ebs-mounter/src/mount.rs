@@ -84,8 +84,8 @@ impl fmt::Display for MountSource {
 }
 
 impl Mounter {
-    /// Reads serial number and superblock of a device again, then mounts its file system, or leaves nothing mounted.
-    /// xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
+    /// Reads the serial number and superblock of a device again, then mounts its file system. After an error, nothing
+    /// is mounted. xfs gets the option `nouuid`, so that a volume and its clone can be mounted on one node.
     pub async fn mount(
         &self,
         device: &Device,
@@ -201,7 +201,8 @@ impl Mounter {
         Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
     }
 
-    /// Logs once that other mount namespaces do not see mounts made here. A pod would find an empty directory.
+    /// Logs once that mounts of this process are invisible in other mount namespaces. A pod would find an empty
+    /// directory.
     fn warn_if_not_shared(&self, entry: &MountEntry) {
         if !entry.is_shared && !self.has_warned_not_shared.swap(true, Ordering::Relaxed) {
             tracing::warn!(path = %entry.target.display(),
@@ -222,8 +223,8 @@ fn describe(entry: &MountEntry) -> String {
     format!("{fs_type} {} of device {device} with [{}]", source.display(), options.join(","))
 }
 
-/// Calls mount(2). Retries ext2 and ext3 with the ext4 driver: the kernel may lack their drivers, and ext4 supports
-/// more options, which may be set if a volume was requested as ext4 but made as ext3.
+/// Calls mount(2). Retries ext2 and ext3 with the ext4 driver, because the kernel may lack their own drivers. Also, a
+/// volume that was requested as ext4 but made as ext3 may have mount options that only the ext4 driver supports.
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
     let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {

@@ -21,7 +21,7 @@ pub struct Mounter {
     pub(crate) tools: Arc<Tools>,
     pub(crate) register: Arc<Register>,
     pub(crate) failed_flushes: Arc<FailedFlushes>,
-    /// Volumes whose format record may remain in an unusable state directory. Such a record permits no format.
+    /// Volumes whose format record may remain in an unusable state directory. Such a record does not permit formatting.
     pub(crate) ignored_records: Arc<Mutex<BTreeSet<VolumeId>>>,
     pub(crate) has_warned_not_shared: Arc<AtomicBool>,
 }

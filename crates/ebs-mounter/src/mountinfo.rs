@@ -61,8 +61,8 @@ impl MountTable {
         Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table. An invalid line affects only its own path, where the table gets a mount without a
-    /// device, whose type describes the problem. Ignores a line without a path.
+    /// Parses the text of a table. An invalid line affects only its own path: the table lists a mount without a device
+    /// there, and the mount's type describes the problem. Ignores a line without a path.
     pub fn parse(text: &[u8]) -> Self {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let entry = |line| parse_line(line).map_or_else(|field| not_understood(line, field), Some);
@@ -73,7 +73,7 @@ impl MountTable {
     /// A mount below a directory that another mount hides is not visible.
     pub fn topmost(&self, target: &Path) -> Option<&MountEntry> {
         let newest = self.0.iter().rev().find(|entry| entry.target == target)?;
-        // The parent of an invalid line is unknown.
+        // The parent of a mount whose line is invalid is unknown.
         let is_known = newest.id != 0;
         if is_known { self.seen(target).filter(|entry| entry.target == target) } else { Some(newest) }
     }

@@ -16,7 +16,7 @@ pub use volumes::VolumeStatistics;
 
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
 
-/// The first word of an EBS volume's page. Below, the first word of an instance-store disk's page.
+/// The first word of the statistics page, for an EBS volume and then for an instance-store disk.
 const EBS: u32 = 0x3C23_B510;
 const INSTANCE_STORE: u32 = 0xEC2C_0D7E;
 

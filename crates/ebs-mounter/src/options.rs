@@ -66,7 +66,7 @@ impl Attribute {
         std::iter::once(access).chain(others).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the attributes in a mount table entry in which mounts of one file system can differ.
+    /// Returns the attributes of a mount table entry that can differ between mounts of one file system.
     pub fn distinguishing<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<Self> {
         words.into_iter().filter_map(Self::of_one_mount).collect()
     }
@@ -113,7 +113,7 @@ impl MountOptions {
         &self.attributes
     }
 
-    /// Returns the words for the file system, in the given order, joined by commas.
+    /// Returns the options for the file system, in the given order, joined by commas.
     pub fn data(&self) -> String {
         self.data.join(",")
     }

@@ -80,12 +80,12 @@ pub(crate) fn may_resize_mounted_ext() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// True if a security module supports `context=` mount options. The kernel rejects them without one.
+/// True if a security module supports `context=` mount options. Without one, the kernel rejects these options.
 pub(crate) fn security_labels_are_active() -> bool {
     fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
 }
 
-/// Returns `None` if the file does not exist. Every other error stays an error.
+/// Returns `None` if the file does not exist. Returns every other error unchanged.
 pub(crate) fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

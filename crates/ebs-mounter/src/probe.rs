@@ -133,7 +133,7 @@ enum Depth {
 }
 
 impl Mounter {
-    /// Examines the whole contents of a device, with both opinions.
+    /// Examines the whole contents of a device, with this crate's own probe and with `blkid -p`.
     pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
         let seed = blank::seed(device.volume().as_str());
         let own = read_contents(device, Depth::Proof { seed }).await?;

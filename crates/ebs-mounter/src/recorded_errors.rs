@@ -36,7 +36,7 @@ impl fmt::Display for CountedErrors {
 pub enum RecordedErrors {
     /// The kernel has counted the errors.
     Counted(CountedErrors),
-    /// The kernel marked the superblock without counting, because the journal recorded the error before the mount.
+    /// The kernel marked the superblock without counting the error, because the journal recorded it before the mount.
     Marked,
 }
 
@@ -50,8 +50,8 @@ impl fmt::Display for RecordedErrors {
 }
 
 impl Mounter {
-    /// Returns the errors that the kernel has recorded for the file system of a mount, if its type has a record. Reads
-    /// the kernel's memory. For a disk without an identity (Xen), only the count is known.
+    /// Returns the errors that the kernel has recorded for the file system of a mount, if the kernel records errors for
+    /// its type. Reads the kernel's memory. For a disk without an identity (Xen), only the count is known.
     pub async fn recorded_errors(&self, entry: &MountEntry) -> io::Result<Option<RecordedErrors>> {
         if let Some(errors) = counted_errors(&self.config, entry).await? {
             return Ok(Some(RecordedErrors::Counted(errors)));
@@ -82,7 +82,8 @@ impl Mounter {
                 Err(error) => Err(io::Error::from(error)),
             }
         };
-        // Not `at`, which NodeUnstageVolume reads before it thaws the file system: only the thaw ends this check.
+        // Use a place other than `at`, which NodeUnstageVolume reads before its thaw: a hung check, which only the thaw
+        // ends, would block that read.
         let place = at.join("(an unnamed file)");
         bounded::reading("creating", &place, make).await
     }

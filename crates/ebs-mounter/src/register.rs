@@ -33,7 +33,7 @@ pub enum Attacher {
 pub struct RegisteredVolume {
     pub attacher: Attacher,
     pub paths: BTreeSet<NodePath>,
-    /// The device name under which EC2 attached it. Kept only on Xen, until the volume is unstaged.
+    /// The device name under which EC2 attached the volume. Kept only on Xen, until the volume is unstaged.
     pub device: Option<PathBuf>,
 }
 
@@ -53,7 +53,7 @@ struct State {
     volumes: BTreeMap<VolumeId, RegisteredVolume>,
     /// Volumes whose file differs from `volumes`.
     unwritten: BTreeSet<VolumeId>,
-    /// Volumes whose last write failed. The next change retries it.
+    /// Volumes whose last write failed. The next change retries the write.
     failed: BTreeSet<VolumeId>,
     at_boot: u32,
 }
@@ -168,7 +168,7 @@ impl Register {
             volumes.retain(|_, entry| !entry.is_empty());
             let entry = volumes.entry(volume.clone()).or_insert_with(RegisteredVolume::unknown);
             let before = entry.clone();
-            // A later registration without attacher or name keeps the known ones.
+            // A later registration without an attacher or device name keeps the registered one.
             if attacher == Attacher::Driver {
                 entry.attacher = attacher;
             }

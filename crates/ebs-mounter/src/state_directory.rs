@@ -32,8 +32,8 @@ pub enum MounterError {
 }
 
 impl Mounter {
-    /// Checks that the tools are installed and that sysfs lists block devices, and reads the register in the state
-    /// directory, which blocks for at most 20 s. Problems with the directory are only logged.
+    /// Checks that the tools are installed and that sysfs lists block devices. Reads the register in the state
+    /// directory, and blocks for at most 20 s while it does so. Problems with the directory are only logged.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
         device::listed(&config.sys)?;
         let tools = Tools::find(config.sys.join("fs/cgroup"));
@@ -66,11 +66,11 @@ fn prepare(config: &Arc<MounterConfig>, register: &Arc<Register>) {
     let (prepared, ended) = sync_channel::<()>(1);
     let (late, directory) = (Arc::clone(&is_late), config.state_dir.clone());
     let work = move || {
-        // Drop this at the end, even after a panic: startup waits for it.
+        // Startup waits until this sender is dropped, at the end of the work or by a panic.
         let _prepared = prepared;
         make(&config);
         register.load(&config, || volumes_here(&config));
-        // Once startup no longer waits for this thread, files here may belong to the running driver.
+        // Once startup no longer waits for this thread, files in the state directory may belong to the running driver.
         if !late.load(Ordering::SeqCst) {
             clean(&config);
         }

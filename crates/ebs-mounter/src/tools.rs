@@ -1,6 +1,6 @@
 //! Runs child processes. A program runs by absolute path, with a cleared environment, typed arguments and no shell, in
-//! its own process group. Its output goes to an anonymous file, so that it neither blocks nor dies when the driver no
-//! longer reads. A program that changes a disk is never killed; one that only reads may be.
+//! its own process group. Its output goes to an anonymous file, so that the program neither blocks nor dies when the
+//! driver no longer reads. A program that changes a disk is never killed; one that only reads may be.
 
 pub(crate) mod memory;
 
@@ -100,7 +100,7 @@ impl Call {
 pub(crate) struct Finished {
     pub(crate) program: &'static str,
     status: ExitStatus,
-    /// The end of its standard output and error, trimmed.
+    /// The end of the program's standard output and standard error, trimmed.
     pub(crate) output: String,
 }
 
@@ -203,7 +203,8 @@ impl Tools {
     }
 
     /// Starts a program that changes the held disk. The program inherits the descriptor, so that the disk's name cannot
-    /// pass to another disk while it runs, even if this process is killed. After an error, the program has not run.
+    /// pass to another disk while the program runs, even if this process is killed. After an error, the program has not
+    /// run.
     pub(crate) fn begin(&self, call: &Call, disk: &Arc<File>) -> Result<Running, ToolError> {
         let (child, output) = self.start(call, Some(disk))?;
         Ok(Running { program: call.program.name(), child, output })
@@ -287,7 +288,7 @@ mod tests {
         std::fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
         let container = Container::new(cgroup.path().to_owned());
         let tools = Tools { container, ..with_blkid("/usr/bin/env") };
-        // Without cgroup v2 in the kernel, a process has no such file.
+        // Without cgroup v2, a process has no `memory.oom.group` file.
         let has_v2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().lines().any(|line| line.starts_with("0::"));
         let run =
             async || tools.change(Call::new(Program::Blkid, [] as [&str; 0])).await.unwrap().successful().unwrap();
@@ -320,7 +321,7 @@ mod tests {
         let fifo = directory.path().join("fifo");
         let proof = directory.path().join("proof");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        // The child waits until the test opens the fifo for writing, after the drop.
+        // The child waits until the test opens the fifo for writing, after the call's future has been dropped.
         let call = Call::new(Program::Blkid, [fifo.as_os_str(), proof.as_os_str()]);
         let tools = with_blkid("/usr/bin/cp");
         let dropped = tokio::time::timeout(Duration::from_millis(50), tools.change(call)).await;

@@ -60,7 +60,7 @@ impl Counts {
         })
     }
 
-    /// Returns the usage in bytes, or [`Implausible`] if the block size is 0 or a product does not fit.
+    /// Returns the usage in bytes, or [`Implausible`] if the block size is 0 or a product overflows.
     pub fn bytes(&self) -> Result<Usage, Implausible> {
         if self.block_size == 0 {
             return Err(self.implausible("a block size of 0"));

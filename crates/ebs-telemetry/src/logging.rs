@@ -56,7 +56,7 @@ fn wanted(
     directives: Option<&str>,
 ) -> Result<Box<dyn Filter<Registry> + Send + Sync>, ParseError> {
     let Some(directives) = directives else { return Ok(by_verbosity.boxed()) };
-    // If the directives have the same effect after "off" as after "trace", one of them covers the target.
+    // If the directives have the same effect after "off" and after "trace", one of the directives covers the target.
     let over = |base: &str| EnvFilter::builder().parse(format!("{base},{directives}"));
     let by_directives = over("off")?.or(over("trace")?.and(by_verbosity));
     Ok(filter_fn(is_safe).and(by_directives).boxed())

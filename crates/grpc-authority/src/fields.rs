@@ -1,11 +1,11 @@
 //! Parses the header fields of a header block (RFC 7541, sections 5 and 6).
 
 const AUTHORITY: &[u8] = b":authority";
-/// The Huffman code of `:authority`. No other code exists for it.
+/// The only Huffman code of `:authority`.
 const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
 /// The index of `:authority` in the static table. This entry has no value.
 const AUTHORITY_ENTRY: usize = 1;
-/// The encoding of a field that is only this entry. The next constant is the same for entry 38, an empty `host`.
+/// The encodings of a field without a value: entry 1 (`:authority`) and entry 38 (`host`) of the static table.
 const EMPTY_AUTHORITY: u8 = 0x80 | 1;
 const EMPTY_HOST: u8 = 0x80 | 38;
 /// The shift of the last byte that an integer may have: the server reads at most four bytes after the first one.
@@ -14,7 +14,8 @@ const LAST_SHIFT: u32 = 21;
 /// What the parsed bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Bytes of an authority's value. `coded` is true if the value is Huffman-coded, and `last` if it ends here.
+    /// Bytes of an authority's value. `coded` is true if the value is Huffman-coded, and `last` if the value ends with
+    /// these bytes.
     Authority {
         coded: bool,
         last: bool,
@@ -28,7 +29,7 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct Fields {
     next: Next,
-    /// Whether the field is an authority. Without it, `look` treats the rest of a value as other bytes.
+    /// Whether the field is an authority. If false, `look` treats the rest of the value as other bytes.
     pub(crate) is_authority: bool,
     coded: bool,
 }
@@ -43,7 +44,7 @@ enum Next {
         shift: u32,
     },
     Length(Integer),
-    /// The rest of a name, of which `left` bytes are to come. `equal` is true while it matches `:authority`.
+    /// The rest of a name, of which `left` bytes are to come. `equal` is true while the name matches `:authority`.
     Name {
         left: usize,
         equal: bool,

@@ -4,11 +4,11 @@ use http::uri::Authority;
 
 use crate::huffman;
 
-/// A byte that is valid in names. Its code is at most 8 bits longer than the code of any other byte in a name.
+/// A byte that is valid in names. Its Huffman code is at most 8 bits longer than that of any other byte in a name.
 const LONG: u8 = b'~';
 
 /// Returns a valid name whose text and encoding are as long as the old ones. Returns `None` if the server accepts the
-/// text, if the code is invalid, or if no name has such a long code.
+/// text, if the code is invalid, or if no name has a code of this length.
 pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
     let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
     if name.is_empty() || Authority::try_from(&name[..]).is_ok() {
@@ -61,7 +61,7 @@ mod tests {
             ("two words", Some("two-words"), Some("two-words")),
             ("a:1:2", Some("a-1-2"), Some("a-1-2")),
             ("[::1", Some("---1"), Some("~--1")),
-            // This code is longer than the code of any name.
+            // The Huffman code of this text is longer than that of any name with as many bytes.
             ("ü", Some("--"), None),
             ("localhost", None, None),
             ("127.0.0.1:10000", None, None),

@@ -30,19 +30,19 @@ pub(crate) struct Rewriter {
     looked_at: usize,
 }
 
-/// Where the next byte is.
+/// The position of the next byte in the client's stream.
 #[derive(Debug, Clone, Copy)]
 enum At {
     /// In the preface, after this many bytes of it.
     Preface(usize),
-    /// In the head of a frame, after this many bytes of it.
+    /// In the head of a frame, of which this many bytes have been read.
     Head([u8; HEAD], usize),
     /// In a payload that is skipped. This many bytes remain until the next frame.
     Payload(usize),
     /// At the padding length of a frame with header fields.
     Padding(Part),
     Part(Part),
-    /// After bytes that the server will reject.
+    /// The position is after bytes that the server will reject.
     Lost,
 }
 
@@ -70,7 +70,7 @@ impl Rewriter {
     }
 
     /// Parses a window of the stream, and returns how many bytes at its front are final. The next window must begin
-    /// with the other bytes, at most [`MAX_HELD`].
+    /// with the remaining bytes, at most [`MAX_HELD`].
     pub(crate) fn pass(&mut self, window: &mut [u8]) -> usize {
         let mut at = self.looked_at;
         while at < window.len() {
@@ -165,7 +165,7 @@ impl Rewriter {
         }
     }
 
-    /// Returns the parser's next position if `part` of the frame remains.
+    /// Returns the parser's next position, given that `part` of the frame remains.
     fn then(&mut self, part: Part) -> At {
         if part.before > 0 || part.fields > 0 {
             return At::Part(part);

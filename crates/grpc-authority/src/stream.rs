@@ -16,7 +16,7 @@ pub struct LenientStream<S> {
     rewriter: Rewriter,
     /// The bytes of an incomplete authority, and bytes after it that arrived in the same read.
     held: Vec<u8>,
-    /// How many bytes of `held` are final.
+    /// How many bytes at the front of `held` are final and can be passed on.
     passed: usize,
 }
 
@@ -36,7 +36,8 @@ impl<S> LenientStream<S> {
         }
     }
 
-    /// Holds back bytes of `buffer` from `start` on that are not final yet. No new bytes mean that the stream ended.
+    /// Holds back the bytes of `buffer` after `start` that are not final yet. If there are no such new bytes, the
+    /// stream has ended.
     fn arrived(&mut self, buffer: &mut ReadBuf<'_>, start: usize) {
         let new = &mut buffer.filled_mut()[start..];
         if new.is_empty() {

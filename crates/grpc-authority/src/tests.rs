@@ -27,7 +27,7 @@ pub(crate) fn rewritten(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, usize) {
         rest = later;
     }
     assert!(most <= MAX_HELD, "{most} bytes wait");
-    // At the end of the stream, the waiting bytes pass.
+    // At the end of the stream, pass on the bytes that still wait.
     passed.extend(waiting);
     (passed, most)
 }

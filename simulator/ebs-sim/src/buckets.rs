@@ -68,7 +68,7 @@ pub struct Level {
     pub tokens: f64,
 }
 
-/// All buckets of an account. Unused buckets are full.
+/// All token buckets of an account. A bucket is full before its first call.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     limits: Limits,

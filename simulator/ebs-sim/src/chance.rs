@@ -17,7 +17,7 @@ impl Chance {
         Self(SmallRng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Returns true with this probability, 0 to 1.
+    /// Returns true with the given probability, from 0 to 1.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability >= 1.0 || (probability > 0.0 && self.0.random_bool(probability))
     }

@@ -58,8 +58,8 @@ pub struct TimingOverride {
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`, and `stopping` → `stopped`.
     pub terminate_ms: Option<u64>,
-    /// Maximum deviation of all times above in percent, up or down; 0 to 100. If it is absent, setting one of the times
-    /// above makes all of them exact.
+    /// Maximum deviation of the transition times (`create_ms` to `terminate_ms`) in percent, up or down; 0 to 100. If
+    /// it is absent, setting one of these times makes all of them exact.
     pub spread_percent: Option<u32>,
     /// Minimum and maximum duration of a mutating call itself.
     pub mutating_call_ms: Option<[u64; 2]>,
@@ -164,7 +164,7 @@ pub struct Consistency {
     pub max_lag: Duration,
 }
 
-/// The two replies that EC2 is known to give, for 12 h, to a client token whose volume no longer exists.
+/// The two replies that EC2 is known to give to a client token for 12 h after its volume has disappeared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BurntToken {
     /// `IdempotentParameterMismatch`.

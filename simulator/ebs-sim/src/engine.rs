@@ -296,7 +296,8 @@ impl Parts {
     }
 }
 
-/// Opens everything. Retries the lock, because a child process that an ended simulator was starting may still hold it.
+/// Opens everything. Retries the lock, because a child process that the previous simulator was starting when it ended
+/// may still hold it.
 async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
     let open = async || {
         let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());

@@ -1,8 +1,7 @@
 //! Identity and access management: which caller may call which action on which resource.
-//!
-//! A call becomes a list of [`checks`], all of which must pass. A check passes if no [`Policy`] denies it and one
-//! allows it. The policies of a run are *enforced* (UnauthorizedOperation). The shipped ones of `deploy/iam` are
-//! *audited*: each call records which of them would allow it.
+//! A call becomes a list of [`checks`], all of which must pass. A check passes if no [`Policy`] denies it and at least
+//! one allows it. The policies of a run are *enforced* (UnauthorizedOperation). The shipped policies in `deploy/iam`
+//! are *audited*: each call records which of these policies would allow it.
 
 mod check;
 mod condition;

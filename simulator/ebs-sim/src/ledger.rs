@@ -44,9 +44,9 @@ pub struct LedgerEntry {
     /// The kinds of faults that affected the call.
     pub faults: Vec<String>,
     /// The project's policies that allow the call, with the additions that they need (`managed-v2`,
-    /// `legacy-example+kms`), if calls are audited.
+    /// `legacy-example+kms`). Empty unless calls are audited.
     pub allowed_by: Vec<String>,
-    /// Why the policies deny the call, if no policy allows it without additions.
+    /// Why each policy denies the call. Empty if one policy allows the call without additions.
     pub denied: Vec<String>,
 }
 

@@ -22,8 +22,8 @@ pub use hooks::Gate;
 
 use hooks::{Hooks, Planned};
 
-/// EC2 in this process. Clones share everything. Dropping it panics if it has received a call that no project policy
-/// allows; see [`SimEc2::declare`] and [`SimEc2::by_test`].
+/// A simulated EC2 in this process. Clones share everything. Dropping a `SimEc2` panics if it has received a call that
+/// no project policy allows; see [`SimEc2::declare`] and [`SimEc2::by_test`].
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
@@ -165,7 +165,7 @@ impl SimEc2 {
 
 impl Drop for SimEc2 {
     /// Fails the test if none of the three policies allows a call that this EC2 has received. Every suite must stay
-    /// within the permissions of the project's policies, and a check on drop cannot be forgotten.
+    /// within the permissions of the project's policies, and no test can forget a check that runs on drop.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;

@@ -186,7 +186,7 @@ impl Sim {
         fault_injection::heal_device(self, volume)
     }
 
-    /// Makes new volumes disappear, because EC2 checks the permission for a key only after its reply.
+    /// Makes new volumes disappear, because EC2 checks the permission for a customer key only after it has replied.
     pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
         for id in volumes {
             if let Some(volume) = self.volumes.get_mut(id) {

@@ -142,7 +142,7 @@ impl<E: Ec2> World<E> {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
-            // The source may have been expanded, which the last, stale describe did not show.
+            // The source may have been expanded, but the driver's last describe was too stale to show this.
             Code::OutOfRange => has_origin,
             Code::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
             Code::FailedPrecondition => call.is_contrary,

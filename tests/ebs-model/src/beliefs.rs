@@ -16,7 +16,7 @@ pub(crate) struct Beliefs {
     pub(crate) snaps: Vec<SnapClaim>,
     /// Volumes and snapshots that are certainly deleted. They must never exist again.
     pub(crate) deleted: BTreeSet<String>,
-    /// When the name of each volume became free, and at which driver.
+    /// When each volume name became free, and the driver that deleted the volume.
     pub(crate) freed: BTreeMap<String, (Instant, usize)>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) enum VolumeBelief {
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub(crate) id: String,
-    /// Its minimum size in GiB.
+    /// The volume's minimum size in GiB.
     pub(crate) gib: i64,
     pub(crate) wanted_gib: i64,
     pub(crate) zone: String,
     pub(crate) shared: bool,
-    /// Its initial IOPS, if the request set them.
+    /// The volume's initial IOPS, if the request set them.
     pub(crate) iops: Option<u32>,
     pub(crate) tags: Tags,
     pub(crate) holds: BTreeMap<usize, Hold>,
@@ -77,7 +77,8 @@ pub(crate) struct Hold {
     /// Number of publish calls since the start of the run. `returned` counts the unpublish calls.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
-    /// True if publish was called while the node could not attach the volume, which a concurrent call may report.
+    /// True if publish was called while the volume could not be attached to the node: a concurrent publish may report
+    /// that.
     pub(crate) asked_in_vain: bool,
 }
 
@@ -134,7 +135,8 @@ impl Disk {
         self.holds.iter().filter(|(_, hold)| hold.state != AttachmentBelief::Not).map(|(node, _)| *node).collect()
     }
 
-    /// Forgets a terminated node: whether the volume is attached there is uncertain until it is unpublished.
+    /// Forgets a terminated node: until the volume is unpublished, it is uncertain whether the volume is attached to
+    /// that node.
     pub(crate) fn lose_node(&mut self, node: usize) {
         if let Some(hold) = self.holds.get_mut(&node)
             && hold.state != AttachmentBelief::Not
@@ -177,7 +179,7 @@ impl Beliefs {
     }
 
     /// Returns whether the name of a volume can be reused at that driver. A driver that did not delete the old volume
-    /// itself cannot know that describes may still show it. (A real orchestrator never reuses a name.)
+    /// itself cannot know that DescribeVolumes calls may still show it. (A real orchestrator never reuses a name.)
     pub(crate) fn is_free(&self, name: &str, driver: usize) -> bool {
         self.freed.get(name).is_none_or(|(since, by)| *by == driver || since.elapsed() > SETTLE)
     }

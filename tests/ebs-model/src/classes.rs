@@ -30,7 +30,7 @@ pub(crate) struct Class {
     /// True if it requests more than any volume supports.
     is_bad: bool,
     has_extra: bool,
-    /// True if it is applied through the volume modifier's service.
+    /// True if the class is applied through the volume modifier's service.
     by_modifier: bool,
 }
 
@@ -105,8 +105,8 @@ impl Class {
         self.is_bad || self.throughput.is_some()
     }
 
-    /// Returns whether the IOPS of the volume differ from the class's. `gib`: the minimum size when the class was
-    /// applied. (An expansion may raise the IOPS by the ratio of another class.)
+    /// Returns whether the volume has other IOPS than the class sets. `gib` is the minimum size when the class
+    /// was applied. (An expansion may raise the IOPS by the ratio of another class.)
     pub(crate) fn has_other_iops(&self, real: &SimVolume, gib: i64) -> bool {
         let of_size = |iops, gib| within_limits(iops, &real.volume_type, gib);
         let allowed = self.iops.map(|iops| of_size(iops, gib)..=of_size(iops, i64::from(real.size_gib)));
@@ -136,7 +136,7 @@ pub(crate) fn tier_tag(serial: u64) -> ebs_ec2::Tags {
     ebs_ec2::Tags::from([(TIER.to_owned(), tier(serial))])
 }
 
-/// Returns the minimum IOPS of a volume of that type and minimum size if these IOPS are requested.
+/// Clamps the requested IOPS to the limits of a volume of that type and minimum size.
 pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
     let (min, per_gib, max) = if kind == GP3 { (3000, 500, 80_000) } else { (100, 1000, 256_000) };
     iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)).min(max))
@@ -159,7 +159,7 @@ pub(crate) struct Changes {
     answered: Option<Instant>,
     /// True if the last response leaves open whether the pending class is applied.
     is_open: bool,
-    /// How many times EC2 rejected a modification as too early since a sidecar began to retry.
+    /// How many times EC2 has rejected a modification as too early, counted since a sidecar began to retry.
     pub(crate) refusals: u32,
     /// True if a class with another volume type was requested, so the first request no longer describes the volume.
     pub(crate) is_retyped: bool,
@@ -210,7 +210,7 @@ impl Changes {
         self.is_open = !is_for_good;
     }
 
-    /// Records that the class is applied. `gib` is the size of the volume when it was requested.
+    /// Records that the class is applied. `gib` is the size of the volume when the class was requested.
     pub(crate) fn apply(&mut self, class: &Class, gib: i64) {
         self.kind = class.kind.unwrap_or(self.kind);
         self.ratio = class.per_gib.or(self.ratio);
@@ -219,7 +219,7 @@ impl Changes {
         self.applied = Some((class.clone(), gib));
     }
 
-    /// Returns the ratio by which an expansion that is requested now must raise the IOPS.
+    /// Returns the ratio of IOPS to GiB that an expansion requested now must keep.
     pub(crate) fn ratio_for_growth(&self) -> Option<u64> {
         let is_settled =
             self.pending.is_none() && self.modifying == 0 && self.answered.is_some_and(|at| at.elapsed() > SETTLE);

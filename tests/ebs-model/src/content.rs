@@ -54,7 +54,7 @@ pub(crate) struct VolumeOrder {
     pub(crate) origin: Origin,
     pub(crate) team: String,
     pub(crate) key: Option<Key>,
-    /// More IOPS than all zones support for the type, so that the driver finds the maximum with a dry run.
+    /// An IOPS number that not all zones support for the type, so that the driver finds the maximum with a dry run.
     pub(crate) iops: Option<u32>,
 }
 
@@ -109,7 +109,7 @@ impl VolumeOrder {
 
     pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
         match rng.below(4) {
-            // Never remove a key instead: EC2 may encrypt a volume even if the request has no key.
+            // Never remove a key: EC2 may encrypt a volume even if the request has no key.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
             1 => Self { shared: !self.shared, gib: self.gib, iops: None, ..self.clone() },

@@ -63,8 +63,8 @@ impl<E: Ec2> Driver<E> {
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
-    /// Sends a call, waits for the response until the deadline, and then disconnects. Counts as a caller from now on,
-    /// even before the future is polled.
+    /// Sends a call, waits for the response until the deadline, and then disconnects. The driver counts this caller
+    /// from now on, even before the future is polled.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = RpcResult> + Send {
         let (caller, term) = (self.process.caller(), self.process.term(rpc.sidecar()));
         self.called(rpc, deadline, (caller, term))

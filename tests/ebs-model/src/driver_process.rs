@@ -15,7 +15,7 @@ use crate::sidecar::Sidecar;
 pub(crate) struct DriverProcess {
     pub(crate) id: usize,
     pub(crate) started: Instant,
-    /// Number of requests of the orchestrator in flight at this driver.
+    /// Number of the orchestrator's requests that are in flight at this driver.
     callers: AtomicUsize,
     cuts: Mutex<Cuts>,
     /// The volume of each device name that the driver has assigned, by instance and name.
@@ -25,7 +25,7 @@ pub(crate) struct DriverProcess {
     clock: Clock,
     /// True if the driver's last dry run did not return EC2's maximum IOPS.
     knows_no_maximum: AtomicBool,
-    /// The connection that a driver with a planted bug always assumes for the resizer.
+    /// The connection that a driver with a planted bug always takes for the resizer's.
     one_connection: ConnectionId,
     /// The connection of each sidecar. A new one replaces it when the sidecar's calls must end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
@@ -157,7 +157,8 @@ impl DriverProcess {
         }
     }
 
-    /// Returns whether this call was in flight for the sidecar when it lost the lease, which permits a late effect.
+    /// Returns true if the sidecar lost the lease while the call sent at `sent` was in flight, which permits a late
+    /// effect.
     pub(crate) fn had_in_flight_at_loss(&self, of: Sidecar, sent: Instant) -> bool {
         lock(&self.cuts).leases_lost.iter().any(|(lost, at)| *lost == of && sent <= *at)
     }
@@ -179,7 +180,7 @@ impl DriverProcess {
     }
 }
 
-/// Locks a mutex, even after a panic of another run.
+/// Locks a mutex, even if another run panicked while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

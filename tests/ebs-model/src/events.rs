@@ -26,7 +26,7 @@ use crate::world::World;
 /// The maximum error of a machine's clock, in milliseconds.
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
-/// How many clocks in a thousand are so wrong that EC2 rejects signatures until a response contains the time.
+/// How many clocks in a thousand are so wrong that EC2 rejects the signatures until a response contains the right time.
 const WRONG_CLOCKS: u64 = 80;
 /// Permissions that a policy may lack for a while.
 const RIGHTS: [Action; 19] = [
@@ -133,7 +133,8 @@ impl<E: Ec2> World<E> {
 
     pub(crate) async fn start_driver(&mut self) -> usize {
         let now = self.sim.engine().now() + CLOCK_ERROR;
-        // The clock of its machine may be wrong, but in most cases not so wrong that EC2 rejects its requests.
+        // The clock of the driver's machine may be wrong, but in most cases not so wrong that EC2 rejects the driver's
+        // requests.
         let time_of_day =
             if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
         let clock_is_wrong = self.clocks.per_mille(WRONG_CLOCKS);
@@ -178,7 +179,8 @@ impl<E: Ec2> World<E> {
         self.tell("stuck attachments are released");
     }
 
-    /// Terminates an instance: EC2 detaches its volumes, and the orchestrator is no longer certain of them.
+    /// Terminates an instance: EC2 detaches its volumes, and the orchestrator is no longer certain where they are
+    /// attached.
     pub(crate) async fn terminate_a_node(&mut self) {
         let at = self.rng.below(self.nodes.len());
         // Keep one node in the zone, so that volumes can be attached.

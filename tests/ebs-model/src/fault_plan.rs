@@ -32,9 +32,9 @@ struct Rates {
     no_room: u64,
     denied: u64,
     no_key: u64,
-    /// A new volume ends in state `error`.
+    /// EC2 answers a mutating call for a new object with "not found".
     broken: u64,
-    /// EC2 reports a new object as unknown to a mutating call.
+    /// A mutating call fails because EC2 does not know a new object yet.
     behind: u64,
     no_dry_run: u64,
 }
@@ -156,7 +156,7 @@ impl FaultPlan {
     }
 }
 
-/// Draws a time: mostly seconds, sometimes minutes, longer than the deadline of any RPC.
+/// Draws a time: mostly seconds, sometimes minutes (longer than the deadline of any RPC).
 fn some_time(rng: &mut Rng) -> Duration {
     match rng.below(10) {
         0..=5 => rng.millis(20, 3_000),

@@ -1,8 +1,8 @@
 //! The model test: runs the controller service with random requests, faults, restarts and lost leases, on virtual time.
 //!
-//! A seed determines a run of the real controller service on a simulated EC2. A small orchestrator calls it as
-//! Kubernetes' sidecars do, and worse. It knows only CSI's responses ([`beliefs`]), which the model compares with the
-//! state of EC2 ([`truth`]):
+//! A seed determines a run of the real controller service on a simulated EC2. A small orchestrator calls the service as
+//! Kubernetes' sidecars do, and worse. The orchestrator knows only CSI's responses ([`beliefs`]), which the model
+//! compares with the state of EC2 ([`truth`]):
 //!
 //! - no leaked or duplicate volume or snapshot, no "detached" while attached, no attach after a successful detach
 //! - no duplicate device name, no change of a foreign volume, no lost tag, no size below the reported one

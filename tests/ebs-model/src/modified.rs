@@ -20,7 +20,7 @@ impl<E: Ec2> World<E> {
         gib: i64,
         (answer, truth): (RpcResult, &StateView),
     ) -> Checked {
-        // The volume had this size at the last EC2 call, and has been deleted since.
+        // A volume that is being deleted may be gone by now, although it had this size at the last EC2 call.
         let is_deleting = self.is_deleting(id);
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);
@@ -111,7 +111,7 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
-        // An earlier class may be applied although every response to it was a temporary error.
+        // EC2 may have applied an earlier class although every response to it was a temporary error.
         let kinds = [Some(disk.changes.kind), real.map(|real| real.volume_type.as_str())];
         let is_infeasible = refused.code == Code::InvalidArgument
             && kinds.into_iter().flatten().any(|kind| class.may_be_refused(kind, call.gib));
@@ -127,7 +127,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Returns whether both a class and an expansion may fail with this error.
+    /// Returns true if this error is expected for a class change as well as for an expansion.
     fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
         match refused.code {
             // Too many modifications in a day, or the last one is too recent.

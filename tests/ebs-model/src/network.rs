@@ -98,7 +98,7 @@ pub(crate) struct Facts {
     pub(crate) broken: BTreeSet<String>,
     /// True once a call of a driver has failed for lack of a permission.
     pub(crate) denied: bool,
-    /// True once a call of a driver has failed because of its clock.
+    /// True once a call of a driver has failed because the driver's clock is wrong.
     pub(crate) wrong_clock: bool,
 }
 
@@ -185,7 +185,8 @@ impl Network {
         is_behind
     }
 
-    /// Returns the outcome of a change of objects that EC2 may not know yet: their ids, and an attachment's instance.
+    /// Returns the outcome of a call that changes objects that EC2 may not know yet. `of` contains the id of each
+    /// object and, for an attachment, its instance.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {

@@ -101,7 +101,7 @@ pub enum Planted {
     RatioUnseen,
     /// The driver reports a class with an unknown outcome as a success.
     ClassGuessed,
-    /// The driver forgets the right time from a response before its next call.
+    /// The driver forgets the right time that EC2's error contains, instead of using it for the next call.
     ClockForgotten,
     /// If EC2 does not report the maximum IOPS, the driver uses an old limit.
     IopsGuessed,

@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
     Within(Duration),
-    /// The timeout of the sidecar that sends such calls. The sidecar also pauses between them.
+    /// The timeout of the sidecar that sends calls of this kind. The sidecar also pauses between its calls.
     Sidecar,
 }
 

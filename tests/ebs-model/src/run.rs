@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
 }
 
 /// Runs one seed over the port, without an SDK, in a new runtime with paused time. Returns the events, one per line.
-/// Needs a large stack in an unoptimised build, as [`run_seeds`] has.
+/// Needs a large stack in an unoptimised build, as [`run_seeds`] provides.
 pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure> {
     caught(seed, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

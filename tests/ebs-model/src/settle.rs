@@ -15,11 +15,12 @@ use crate::target::Target;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 
-/// Time limit after the faults until every object is as requested, even with clients that disconnect early.
+/// Time limit from the end of the faults until every object is as requested, even with clients that disconnect early.
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// How long to wait until every lock of a snapshot has expired.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// How many times a snapshot may become ready late, because the quota was used up, and be locked for another day.
+/// How many days to wait for locks: a snapshot that becomes ready late, because the quota was used up, may be locked
+/// for another day.
 const MOST_LOCKS: u32 = 4;
 /// Pause between checks for remaining work.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl<E: Ec2> World<E> {
         let began = Instant::now();
         let mut tried: BTreeMap<String, u32> = BTreeMap::new();
         loop {
-            // EC2 may have delayed a call that was in flight at the end of the faults.
+            // EC2 may have delayed a call that was in flight when the faults ended.
             self.sim.engine().release_all();
             self.switch_off_fast_restores().await;
             let mut open = self.settle_claims(&mut tried);

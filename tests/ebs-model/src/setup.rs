@@ -55,7 +55,7 @@ impl<E: Ec2> World<E> {
             client,
             network,
             rng: rng.fork(),
-            // A separate generator, so that wrong clocks change nothing else in a run.
+            // A separate random generator, so that drawing wrong clocks changes nothing else in a run.
             clocks: Rng::new(seed.rotate_left(17)),
             retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),

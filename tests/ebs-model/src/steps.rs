@@ -257,11 +257,11 @@ impl<E: Ec2> World<E> {
     }
 
     /// Applies a class. Then the resizer's lease moves to another driver, which must immediately apply another class,
-    /// or the properties from before the first one.
+    /// or restore the properties from before the first class.
     async fn change_at_two_drivers(&mut self) -> Checked {
         let Some(disk) = self.some_disk() else { return Ok(()) };
         let before = self.numbers_of(&disk.id).await;
-        // Even if EC2 completes a modification at once, describes may show that only later.
+        // Even if EC2 completes a modification at once, describe calls may show the new values only later.
         if self.rng.per_mille(700) {
             let at_once = TimingOverride { modify_ms: Some(0), optimize_ms: Some(0), ..TimingOverride::default() };
             self.sim.engine().set_timing(at_once).await;

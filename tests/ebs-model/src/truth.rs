@@ -245,8 +245,8 @@ impl<E: Ec2> World<E> {
         self.snapshot_events.push((name.to_owned(), id.to_owned(), event.clone()));
         let is_excused = event.process.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
-                // The new driver could not see the old driver's snapshot yet. It had been running for a while, so it
-                // skipped the wait after a start.
+                // The new driver could not see the old driver's snapshot yet. The new driver had been running for a
+                // while, so it skipped the wait after a start.
                 earlier.process.id != event.process.id
                     && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
                     && event.process.started <= earlier.at

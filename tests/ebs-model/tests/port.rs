@@ -133,8 +133,8 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::ResizerTermUnseen, "was modified, but "),
 ];
 
-/// A panic is reported with its seed, even if a call without permission caused it. For every rule there is a bug that
-/// violates it.
+/// Every rule is violated by a planted bug. A call that no policy allows makes the run panic, and the panic is reported
+/// with its seed.
 #[test]
 fn every_planted_bug_violates_its_expected_rules() {
     let mut unseen = Vec::new();

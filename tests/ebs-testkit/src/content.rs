@@ -35,7 +35,8 @@ pub fn write_file(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     write_to(file, seed, length)
 }
 
-/// Writes the same data to the start of an existing file or block device. Never creates a file.
+/// Writes the first `length` bytes of a seed's stream to the start of an existing file or block device. Never creates a
+/// file.
 pub fn write_device(path: &Path, seed: u64, length: u64) -> io::Result<String> {
     write_to(OpenOptions::new().write(true).open(path)?, seed, length)
 }

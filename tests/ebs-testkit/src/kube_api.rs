@@ -82,7 +82,7 @@ pub enum Who<'a> {
     TokenFile(&'a Path),
 }
 
-/// An API server and its etcd. Dropping it ends both and removes their files.
+/// An API server and its etcd. Dropping this value ends both servers and removes their files.
 #[derive(Debug)]
 pub struct KubeApi {
     server: Option<Process>,
@@ -128,7 +128,7 @@ impl KubeApi {
         self.address
     }
 
-    /// Returns the path of its CA certificate in PEM.
+    /// Returns the path of the API server's CA certificate in PEM.
     pub fn ca_file(&self) -> &Path {
         &self.pki.ca
     }

@@ -1,6 +1,6 @@
-//! Finds and removes what a run has left on the machine. The directory of the run identifies it: mounts below the
-//! directory, loop devices with a backing file in it, and links in `/dev/disk/by-id` to those devices. Nothing else is
-//! ever touched.
+//! Finds and removes what a run has left on the machine. The directory of the run identifies these leftovers: mounts
+//! below the directory, loop devices with a backing file in it, and links in `/dev/disk/by-id` to those devices.
+//! Nothing else is ever touched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Leftovers {
     /// Mount points, in the order of the mount table.
     pub mounts: Vec<PathBuf>,
     pub loops: Vec<LoopLeft>,
-    /// Links in `/dev/disk/by-id` that lead to those loop devices or dangle.
+    /// Links in `/dev/disk/by-id` that lead to the leftover loop devices or are dangling.
     pub links: Vec<PathBuf>,
 }
 
@@ -90,7 +90,8 @@ impl fmt::Display for Leftovers {
 fn unmount(point: &Path) -> anyhow::Result<()> {
     match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
-        // A process has a file open below it, so detach it lazily: the kernel unmounts it when the file is closed.
+        // A process has a file open below the mount point, so detach lazily: the kernel unmounts when the file is
+        // closed.
         Err(rustix::io::Errno::BUSY) => rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
             .with_context(|| format!("unmount {}", point.display())),
         Err(error) => Err(error).with_context(|| format!("unmount {}", point.display())),
@@ -135,8 +136,9 @@ fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
     Ok(found)
 }
 
-/// Returns the links that name a volume whose file is or was below `dir`, and that lead to one of `loops` or dangle.
-/// The target is not enough: a link for a volume of another run may still lead to a device that is now one of `loops`.
+/// Returns the links that name a volume whose file is or was below `dir`, and that lead to one of `loops` or are
+/// dangling. The target alone is not enough: a link for a volume of another run may still lead to a device that is now
+/// one of `loops`.
 fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(BY_ID) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

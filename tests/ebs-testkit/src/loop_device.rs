@@ -140,10 +140,10 @@ impl LoopDevice {
     }
 
     /// Detaches the device while it is in use, as EC2 can do with a volume, and waits until it is gone. The backing
-    /// file stays until the drop.
+    /// file stays until this value is dropped.
     pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
-        // A process that scans all disks of the machine may be the last user.
+        // The last process to close the device may be one that scans all disks of the machine.
         let deadline = Instant::now() + LET_GO;
         while self.is_ours() {
             if Instant::now() > deadline {
@@ -188,7 +188,7 @@ pub struct VanishedDevice {
 }
 
 impl VanishedDevice {
-    /// Returns whether another disk, of any process, has had the number since the device vanished.
+    /// Returns whether a disk, of any process, has reused the device's number since the device vanished.
     pub fn number_was_reused(&self) -> bool {
         let same_sequence = std::fs::read_to_string(self.directory.join("diskseq")).is_ok_and(|n| n == self.sequence);
         !same_sequence || self.directory.join("loop/backing_file").exists()
@@ -251,8 +251,8 @@ fn run(program: &str, args: &[&str]) -> io::Result<String> {
     run_tool(program, args, TOOL_BOUND).map_err(io::Error::other)
 }
 
-/// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so a killed test would
-/// leave it to the next one.
+/// Makes a loop device writable. The kernel keeps the read-only flag after the file is detached, so otherwise a killed
+/// test would leave the flag to the next test.
 pub fn clear_read_only(device: &Path) -> io::Result<()> {
     let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
     if std::fs::read_to_string(mark)?.trim() == "1" {

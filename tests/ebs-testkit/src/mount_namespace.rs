@@ -37,9 +37,8 @@ where
     }
 }
 
-/// Unmounts the topmost mount at a path, which must not be in use. It may be busy for a moment, because a child that
-/// another test has just forked inherits all open files until its exec.
-///
+/// Unmounts the topmost mount at a path, which must not be in use. The mount may be busy for a moment, because a child
+/// that another test has just forked inherits all open files until its exec.
 /// # Panics
 /// If the mount is still busy after 10 s, or the unmount fails for another reason.
 pub async fn unmount(at: impl AsRef<Path>) {

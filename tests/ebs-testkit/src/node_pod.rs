@@ -27,7 +27,7 @@ const DRIVER: &str = "/bin/aws-ebs-csi-driver";
 
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
-    /// Capabilities by name, like `CAP_SYS_ADMIN`. All others are dropped, for children too.
+    /// Capabilities by name, like `CAP_SYS_ADMIN`. The process and its children have no others.
     pub capabilities: Vec<String>,
     /// The seccomp filter in the format of the OCI runtime specification; `None` permits every call.
     pub seccomp: Option<Value>,
@@ -69,7 +69,7 @@ impl NodePod {
         let driver = [DRIVER, "node", &endpoint, "--v=4"].map(str::to_owned);
         let mut program = Vec::new();
         if let Some(file) = trace {
-            // strace does not decode descriptors, times and the like; the reader of the file does.
+            // The reader of the file must decode descriptors, times and the like: strace does not.
             program.extend([STRACE, "-f", "-qq", "-v", "-o"].map(str::to_owned));
             program.push(file.display().to_string());
         }

@@ -8,7 +8,7 @@ use tonic::Status;
 
 use crate::csi_client::{Access, CsiClient, GIB};
 
-/// A volume and its paths on this node. Its methods make the calls of attacher, resizer and kubelet.
+/// A volume and its paths on this node. Its methods make the calls of the attacher, the resizer and the kubelet.
 #[derive(Debug, Clone)]
 pub struct VolumeOnNode {
     client: CsiClient,

@@ -153,7 +153,7 @@ impl Process {
             return Ok(());
         }
         if let Some(group) = Pid::from_raw(i32::try_from(self.pid()).context("a process id")?) {
-            // Fails if the group has only zombies left.
+            // The kill fails if the process group has only zombies left.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         self.ended = Some(self.child.wait().with_context(|| format!("reap {}", self.name))?);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// How long to wait until a killed process is gone.
 const GONE_BOUND: Duration = Duration::from_secs(10);
 
-/// A process by id, start time and boot. A run records its processes, so that the next run finds those that a killed
-/// run has left.
+/// Identifies a process by id, start time and boot. A run records its processes, so that the next run finds those that
+/// a killed run has left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRecord {
     /// The name for messages.

@@ -11,8 +11,8 @@ use crate::run_dir::RunDir;
 
 const TOOLS: &str = "/usr/sbin";
 
-/// A replacement, which lasts until the drop. Requires the test's own mount namespace; otherwise all processes would
-/// see it.
+/// A replaced tool, until this value is dropped. Requires the test's own mount namespace; otherwise all processes would
+/// see the replacement.
 #[derive(Debug)]
 pub struct ReplacedTool {
     tool: PathBuf,

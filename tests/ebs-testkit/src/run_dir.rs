@@ -1,6 +1,6 @@
-//! One directory for the files of each test process. The next run removes what a killed one has left, and nothing of a
-//! run that is still alive: the process holds the lock (`flock`) of its directory until it ends. If the lock is free,
-//! nothing in the directory has an owner: recorded processes, mounts, loop devices and files.
+//! One directory for the files of each test process, which holds a lock (`flock`) on the directory until it ends. If a
+//! process is killed, the next run gets the lock and removes everything that is left: recorded processes, mounts, loop
+//! devices and files. It leaves the directories of live processes alone.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -33,7 +33,7 @@ pub struct RunDir {
 pub struct OwnDir {
     _dir: TempDir,
     path: PathBuf,
-    /// Declared last, so that the run's directory is removed after this one.
+    /// Declared last, so that this directory is removed before the run's directory.
     _run: Arc<RunDir>,
 }
 
@@ -86,7 +86,7 @@ impl RunDir {
         &self.path
     }
 
-    /// Records a process that may outlive this one, like a container. The next run kills it.
+    /// Records a process that may outlive this one, like a container. The next run kills the recorded process.
     pub fn record_process(&self, process: &ProcessRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(process)?;
         line.push(b'\n');

@@ -19,7 +19,7 @@ pub enum Part {
     Whole,
     /// CreateVolume.
     Creation,
-    /// The controller's other calls for a volume, mostly attachments.
+    /// Specs of the controller's volume calls other than CreateVolume, mostly for attachments.
     Attachment,
     /// Specs of the node service.
     Node,

@@ -1,7 +1,8 @@
-//! The environment of one test: a directory, a simulator in this process, the driver as a child, a CSI client.
+//! The environment of one test: a directory, a simulator in this process, the driver as a child process, and a CSI
+//! client.
 //!
 //! [`World::finish`] checks that nothing is left in EC2 or on the machine, and that the driver made only permitted
-//! calls. Without it, dropping the world prints the end of the driver's log and cleans up.
+//! calls. Without this call, dropping the world prints the end of the driver's log and cleans up.
 
 mod builder;
 

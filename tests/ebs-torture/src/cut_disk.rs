@@ -2,8 +2,8 @@
 //! disk has its state of the last flush plus a part of the later writes, which a seed selects.
 //!
 //! Nothing outlives a killed run. The server, and with it the FUSE connection, ends with the thread that started it and
-//! with its control connection. The loop devices detach themselves with their last user (autoclear); the next server
-//! detaches one whose user was killed before it set autoclear.
+//! with its control connection. A loop device detaches itself after its last user closes it (autoclear). If a killed
+//! user had not yet set autoclear, the next server detaches the device.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -208,8 +208,9 @@ fn cut_of(answer: &str) -> Option<Cut> {
     Some(Cut { kept, lost, torn })
 }
 
-/// Detaches the loop devices over files whose mount and process are gone. That process was killed right after it
-/// attached them, or it had frozen their file systems. The id of a volume contains the process id.
+/// Detaches loop devices whose backing file has lost its mount and the process that owned it. That process was killed
+/// right after it attached a device, or it had frozen the file system. The volume's id, which is the file's name,
+/// contains the process id.
 fn clear_lost_devices(place: &Path) {
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let Some(process) = backing_of(&entry.path()).and_then(|file| owner_of_lost(file.to_str()?)) else { continue };
@@ -262,8 +263,8 @@ impl Attached {
         let device = PathBuf::from(output.trim());
         let held = File::open(&device).with_context(|| format!("open {}", device.display()))?;
         clear_read_only(&device)?;
-        // For a device in use, this sets autoclear: the kernel detaches it after its last user, even if that user is
-        // killed.
+        // For a device in use, `--detach` sets autoclear: the kernel detaches the device after its last user, even if
+        // that user is killed.
         tool(LOSETUP, &["--detach", &device.to_string_lossy()], TOOL_BOUND).await?;
         let attached = Self { device, backing, held };
         let is_there = backing_of(&attached.device).as_ref() == Some(&attached.backing);

@@ -33,7 +33,8 @@ const EARLY: u64 = 4;
 /// The options of a cycle.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program to start: `ebs-torture` itself. Its `serve` is the service, and its `disks` is the disk server.
+    /// The program to start: `ebs-torture` itself. Its subcommand `serve` is the service, and `disks` is the disk
+    /// server.
     pub program: PathBuf,
     pub planted: Option<Planted>,
 }
@@ -167,7 +168,7 @@ impl Cycle {
             if self.shared.is_broken() {
                 return Ok(());
             }
-            // Some later steps remove a record correctly, and would hide the planted bug.
+            // Some later steps correctly remove a format record, and would hide the planted bug.
             if self.shared.counts.borrow().of(LOST_RECORDS) > 0 {
                 break;
             }

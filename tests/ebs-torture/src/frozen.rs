@@ -13,7 +13,7 @@ const FSFREEZE: &str = "/usr/sbin/fsfreeze";
 const BOUND: Duration = Duration::from_secs(60);
 /// The text of the kernel's error for a file system that is not frozen.
 const NOT_FROZEN: &str = "Invalid argument";
-/// The kernel reuses an unmounted file system that it keeps in memory only for a mount of the same type.
+/// The kernel may keep an unmounted file system in memory. Only a mount of the same type reuses it.
 const TYPES: [&str; 3] = ["ext4", "ext3", "xfs"];
 
 /// Freezes the file system that is mounted at a path. If it returns an error, this call has not frozen it.

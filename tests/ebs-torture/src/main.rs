@@ -58,7 +58,7 @@ enum Role {
         #[arg(long)]
         parent: u32,
     },
-    /// The server of the disks' files.
+    /// Serves the files of the disks.
     #[command(hide = true)]
     Disks {
         #[arg(long)]
@@ -108,7 +108,7 @@ fn in_runtime<T>(threads: usize, work: impl Future<Output = anyhow::Result<T>>) 
 
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { program: std::env::current_exe()?, planted: arguments.planted };
-    // The first call removes what killed runs have left.
+    // The first call of `RunDir::current` removes the leftovers of killed runs.
     let _place = RunDir::current()?;
     let from = arguments.seed.or(arguments.from).unwrap_or_else(new_seeds);
     let count = match (arguments.seed, arguments.cycles, arguments.seconds) {

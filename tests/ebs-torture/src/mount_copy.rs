@@ -11,7 +11,8 @@ use ebs_testkit::leftovers::mount_points;
 use ebs_testkit::mount_namespace::enter;
 use rustix::mount::UnmountFlags;
 
-/// Copies of mounts, which last until the drop. A thread holds them, so they end with this process, however it ends.
+/// Copies of mounts, which last until this value is dropped. A thread holds them, so they also end when this process
+/// ends or is killed.
 #[derive(Debug)]
 pub(crate) struct MountCopy {
     /// The channel that makes the thread close the open file. Dropping it ends the thread.
@@ -78,7 +79,7 @@ fn copy(what: &Copied) -> io::Result<Option<File>> {
     let table = std::fs::read("/proc/thread-self/mountinfo")?;
     let is_kept = |point: &Path| what.kept.iter().any(|kept| point.starts_with(kept));
     for point in mount_points(&table).iter().rev().filter(|point| point.starts_with(&what.below) && !is_kept(point)) {
-        // Fails for a mount below one that is already detached.
+        // Fails for a mount below a mount that is already detached.
         let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     what.open.as_ref().map(File::open).transpose()

@@ -1,4 +1,4 @@
-//! Bugs that the torture plants outside of the service, in its files or in its responses, to prove that the torture
+//! Bugs that the torture test plants outside of the service, in its files or in its responses, to prove that the test
 //! finds them. The service itself is unchanged.
 
 use std::fs;
@@ -10,7 +10,7 @@ use ebs_ec2::VolumeId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Planted {
-    /// The record of a format survives a failed call, and so permits a format in the next call.
+    /// A format record survives a failed call, so the next call may format the disk.
     RecordOutlivesRefusal,
     /// The record of a format survives a raw publish. A later format then overwrites the data of the raw device.
     RecordOutlivesRawPublish,
@@ -71,7 +71,7 @@ impl Keeper {
         }
     }
 
-    /// Forgets the record, which is invalid after another attachment.
+    /// Forgets the kept format record, which is invalid after another attachment.
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }

@@ -1,4 +1,4 @@
-//! The node service, as a process that cycles kill.
+//! The node service, as a process that the torture cycles kill.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The end of all faults: the driver stages each volume again without help, with all its data, or rejects it for a
-//! reason from a closed list ([`Exception`]). To prove the reason, the torture performs the documented manual repair,
-//! which must then work.
+//! Checks the volumes after all faults: the driver stages each volume again without help, with all its data, or rejects
+//! it for a reason from a closed list ([`Exception`]). To prove the reason, the torture test performs the documented
+//! manual repair, which must then work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,8 @@ const FAILURES: u32 = 4;
 const E2FSCK: &str = "/usr/sbin/e2fsck";
 
 pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
-    // Unstage a disk that lost power, has leftovers of others or (like a kubelet) has unflushed raw writes.
+    // Unstage the volume, as the kubelet would, if its disk lost power or has leftovers of other programs or unflushed
+    // raw writes.
     let must_be_unstaged = shared.places[volume.index].is_dead.get()
         || volume.trouble.must_be_unstaged()
         || !volume.truth.unflushed.is_empty();

@@ -14,13 +14,13 @@ use crate::planted::Planted;
 /// All reasons for which a volume may need a manual repair after the last fault, or be rejected for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exception {
-    /// The disk has data that the driver did not write. The driver rejects it, and the data stays.
+    /// The disk has data that the driver did not write. The driver rejects the disk and keeps the data.
     HoldsData,
     /// A power cut interrupted the first mkfs. The disk has no file system, and the record is valid for one boot only.
     /// An administrator wipes the disk, which never had data.
     FormatCut,
-    /// The first mkfs was interrupted, and a later event removed its record: NodeUnstageVolume, a raw publish, an
-    /// enlarged disk, or an error. An administrator wipes the disk, which never had data.
+    /// The first mkfs was interrupted, and a later event removed the format record: NodeUnstageVolume, a raw publish,
+    /// an enlarged disk, or an error. An administrator wipes the disk, which never had data.
     FormatForgotten,
     /// An offline growth of ext was interrupted. The data is intact. An administrator repairs it with `e2fsck -fy`.
     GrowthBrokenOff,
@@ -81,7 +81,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The part of a disk's state that a fault can access at any moment, outside of its `Volume`.
+/// The part of a disk's state that is kept outside of its `Volume`, so that a fault can access it at any moment.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: VolumeId,

@@ -5,7 +5,7 @@ use crate::mount_copy::MountCopy;
 /// Leftovers of other programs on a volume. They end when the volume is unstaged or its node loses power.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    /// A backup has frozen the file system, and its pod was deleted before it could thaw it.
+    /// A backup pod has frozen the file system, and was deleted before it could thaw the file system.
     pub(crate) is_frozen: bool,
     /// The file system was frozen at some time, and may still be.
     pub(crate) was_frozen: bool,

@@ -90,7 +90,7 @@ struct Run {
 }
 
 impl Run {
-    /// Boots the machine, and again after each power cut.
+    /// Boots the machine, and boots it again after each power cut.
     async fn boots(&mut self, mut boot: Boot, console: bool, deadline: Instant) -> anyhow::Result<()> {
         let append = boot.append.clone();
         loop {

@@ -82,7 +82,8 @@ impl Volume {
         Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
     }
 
-    /// Writes where the driver checks for a blank disk: in the first or last MiB, or over two whole stretches.
+    /// Writes bytes that the driver's check for a blank disk must find: in the first or last MiB, or over two whole
+    /// stretches, because the check reads one page of each stretch.
     async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str, synced: bool) -> anyhow::Result<()> {
         if !self.may_write_raw()? {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `/debug/pprof/`: those pages of Go programs that this program can provide. Go's profiles are not available.
+//! `/debug/pprof/`: the pages of a Go program that this program can also provide. Go's profiles are not available.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The driver beside the registrar. The registrar waits for it, gets its name, and monitors the connection.
+//! The driver next to the registrar. The registrar waits for the driver, gets its name, and monitors the connection.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -71,7 +71,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Connects. Repeats this for at most 30 s until the driver has answered as an HTTP/2 server.
+    /// Connects to the driver. Retries for at most 30 s, until the driver answers as an HTTP/2 server.
     pub(crate) async fn connect(address: Address) -> Result<Self, DriverError> {
         let last = RefCell::new(Attempt::Silent);
         let connected = async {

@@ -1,5 +1,5 @@
-//! The lifecycle of the registrar. It waits for the driver, gets its name, and serves the kubelet until a signal
-//! arrives.
+//! The lifecycle of the registrar, which waits for the driver, gets the driver's name, and serves the kubelet until a
+//! signal arrives.
 
 use std::convert::Infallible;
 

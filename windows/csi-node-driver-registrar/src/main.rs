@@ -1,7 +1,6 @@
 //! The node-driver-registrar. It registers a CSI driver with the kubelet of its node, on Linux and Windows.
-//!
-//! It gets the name of the driver beside it, and serves the kubelet's plugin registration on a socket in the directory
-//! that the kubelet watches. It makes no other calls, needs no permissions, and stores nothing.
+//! It gets the driver's name from the driver that runs beside it, and serves the kubelet's plugin registration on a
+//! socket in the directory that the kubelet watches. It makes no other calls, needs no permissions, and stores nothing.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Maximum length of the path of a local socket in bytes. On both systems, it is the size of the address field minus
-/// the final zero.
+/// Maximum length of the path of a local socket in bytes. On Unix and on Windows, it is the size of the address field
+/// minus the final zero.
 pub(crate) const MAX_SOCKET_PATH: usize = 107;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

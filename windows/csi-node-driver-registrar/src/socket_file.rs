@@ -1,4 +1,5 @@
-//! The file of the registration socket. This module replaces a stale one, checks that it still exists, and removes it.
+//! The file of the registration socket. This module replaces a stale file, checks that the socket still exists, and
+//! removes the socket.
 
 use std::fs::Metadata;
 use std::io;
@@ -112,14 +113,14 @@ pub(crate) fn is_socket(metadata: &Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
 }
 
-/// Always returns true, because Windows does not report which files are sockets.
+/// Always returns false, because Windows does not report which files are sockets.
 #[cfg(windows)]
 pub(crate) fn is_socket(_metadata: &Metadata) -> bool {
     false
 }
 
-/// Identifies a file by its inode. While the socket is held, the kernel keeps its inode, so no other file gets the same
-/// number.
+/// Identifies a file by its inode. While this process holds the socket, the kernel keeps its inode, so no other file
+/// gets the same number.
 #[cfg(unix)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
@@ -132,7 +133,8 @@ fn identity(path: &Path) -> io::Result<Identity> {
 #[cfg(windows)]
 fn identity(path: &Path) -> io::Result<Identity> {
     use std::os::windows::fs::OpenOptionsExt;
-    /// Open the socket itself: it is a reparse point that cannot be followed. The second flag allows directories.
+    /// Open the socket itself: it is a reparse point that Windows cannot follow. The second flag also permits opening a
+    /// directory.
     const ITSELF: u32 = 0x0020_0000 | 0x0200_0000;
     let file = std::fs::File::options().access_mode(0).custom_flags(ITSELF).open(path)?;
     let information = winapi_util::file::information(&file)?;
@@ -149,8 +151,9 @@ mod tests {
         assert_eq!((replaces(true), replaces(false)), ([true, true], [false, true]));
     }
 
-    /// On Windows, a file that replaces another one inherits its creation time (KB 172190), so the creation time cannot
-    /// distinguish them. Wine sets no creation times, so under Wine the test only covers files with different times.
+    /// On Windows, a file that replaces another one inherits the old file's creation time (KB 172190), so the creation
+    /// time cannot distinguish the two files. Wine sets no creation times, so under Wine the test only covers files
+    /// with different times.
     #[cfg(windows)]
     #[test]
     fn files_with_equal_creation_times_are_distinguished() {

@@ -1,4 +1,4 @@
-//! A client's connection for the gRPC server.
+//! A client's connection, in the form that the gRPC server needs.
 //!
 //! The proxy closes silent connections. Go clients open each pipe once just to check that it exists, and keep that
 //! connection as long as they run. A connection without an HTTP/2 preface is closed after a time limit. Until then it
@@ -32,8 +32,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) pace: Arc<Pace>,
 }
 
-/// A connection that replaces invalid authorities. If no preface arrives in time, or before the proxy stops, it acts as
-/// if the client had closed it.
+/// A connection that replaces invalid authorities. If no preface arrives in time, or before the proxy stops, the
+/// connection acts as if the client had closed it.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     stream: LenientStream<S>,

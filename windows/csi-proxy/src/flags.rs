@@ -19,7 +19,7 @@ use crate::log_file_flags::FileLogFlags;
 pub enum PathChecks {
     /// Checks each component of a path, in all calls that take a path.
     Strict,
-    /// Checks as the Go proxy does: five checks of the text, in some calls. This is insecure.
+    /// Makes the Go proxy's checks: five checks of a path's text, in some calls. This is insecure.
     Legacy,
 }
 

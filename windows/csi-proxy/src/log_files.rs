@@ -260,7 +260,7 @@ mod tests {
         assert!(lines.len() < 20 && lines.last().unwrap() == "line 49", "{lines:?}");
     }
 
-    /// If the flags do not name the file, its name contains the program's name.
+    /// If the flags do not name a log file, its name contains the program's name.
     #[test]
     fn existing_log_file_is_appended_to() {
         let directory = Directory::new("name");

@@ -89,7 +89,7 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
 
 /// Cancels `stop` when a user presses Ctrl-C, or when the program's container ends.
 async fn until_asked_to_end(stop: CancellationToken) {
-    // Without a console, the program receives no such signals.
+    // Without a console, the program receives no signals such as Ctrl-C.
     if let Ok(mut signals) = Signals::listen() {
         signals.next().await;
         stop.cancel();

@@ -32,7 +32,7 @@ const CALLS_OF_A_CONNECTION: usize = 16;
 /// Maximum number of concurrent streams of one connection, including waiting calls.
 const STREAMS_OF_A_CONNECTION: u32 = 100;
 
-/// Where clients come from: pipes of Windows, or memory in tests.
+/// Where clients come from: Windows named pipes, or memory in tests.
 pub trait Transport {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -147,9 +147,9 @@ impl Proxy {
         self.metrics_address
     }
 
-    /// Serves until `stop` is cancelled, and then until running calls have ended, but at most [`DRAIN_LIMIT`]. Errors:
-    /// [`ProxyError::Serve`] if a service has ended unexpectedly, which also stops the others; [`ProxyError::Drain`] if
-    /// calls have not ended in time, because a call within Windows cannot be cancelled.
+    /// Serves until `stop` is cancelled, and then until running calls have ended, but for at most [`DRAIN_LIMIT`].
+    /// Errors: [`ProxyError::Serve`] if a service has ended unexpectedly, which also stops the other services;
+    /// [`ProxyError::Drain`] if calls have not ended in time, because a call within Windows cannot be cancelled.
     pub async fn run(mut self) -> Result<(), ProxyError> {
         let mut errors = Vec::new();
         while !self.stop.is_cancelled() {

@@ -36,7 +36,7 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// Returns the operation that holds the disk, if this operation did nothing for that reason.
+    /// Returns details of the disk's current operation, if this operation failed because the disk was busy.
     pub(crate) fn busy(&self) -> Option<DiskBusy> {
         match self {
             Self::Storage { error: StorageError::DiskBusy(busy), .. } => Some(*busy),

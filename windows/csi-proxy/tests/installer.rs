@@ -1,5 +1,5 @@
-//! Tests of the installer's text, because these tests cannot run PowerShell on Windows. Each test fails if its lines
-//! are missing or in another order.
+//! Tests of the installer's text, because these tests cannot run PowerShell on Windows. Each test fails if the lines
+//! that it expects are missing or in another order.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ fn installer_does_its_steps_in_order() {
     let code = code();
     let install = after(&code, "$old = ");
     for (text, steps) in [
-        // Windows applies the action to failures that the service itself reports only if a flag is also set.
+        // Without `failureflag`, Windows does not apply the action to failures that the service itself reports.
         (&*code, "sc.exe failure $name reset= 0 actions= restart/10000|sc.exe failureflag $name 1|Start-Proxy"),
         // The program file is in use until the process has ended. The process ends after the service has reported that
         // it has stopped.
@@ -51,7 +51,7 @@ fn installer_does_its_steps_in_order() {
             "Stop-Proxy|Copy-Program $old $installed|ImagePath -Value $previous|Start-Proxy|throw $reason",
         ),
         (block(&code, "if ($Uninstall)"), "Stop-Proxy|sc.exe delete|Remove-Item -Force $installed|is removed"),
-        // A backslash would escape the closing quote, and the next flag would be part of the path.
+        // A trailing backslash would escape the closing quote, and the next flag would become part of the path.
         (&code, "$KubeletPath.TrimEnd('\\')|-kubelet-path=`\"$kubelet`\""),
         // LocalSystem renames files in this directory, so the directory must not inherit permissions.
         (&code, "icacls.exe $logs /inheritance:r|S-1-5-18|S-1-5-32-544|Start-Proxy"),

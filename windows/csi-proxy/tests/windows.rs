@@ -1,4 +1,4 @@
-//! Tests of the whole program with Windows' pipes and service control manager, and a fake machine. Here they run under
+//! Tests of the whole program with Windows pipes, the service control manager, and a fake machine. The tests run under
 //! Wine.
 //!
 //! No test covers what Wine does differently: it accepts any security descriptor and enforces none, it lets two
@@ -138,8 +138,8 @@ async fn service_that_cannot_start_ends_without_reporting_stopped() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert!(files.log().contains(&address), "{}", files.log());
-    // Wine's service manager reports this status for a process that has ended. If the program had reported a status, it
-    // would differ.
+    // Wine's service manager reports this status for a process that has ended. A status that the program itself
+    // reported would differ.
     let status = service.0.query_status().unwrap();
     assert_ne!(status.exit_code, ServiceExitCode::ServiceSpecific(1), "{status:?}");
     assert_ne!(status.current_state, ServiceState::Running, "{status:?}");

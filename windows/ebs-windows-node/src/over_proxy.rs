@@ -39,9 +39,9 @@ const SLOWLY: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// What the driver does with a disk without a recognised file system if another project's csi-proxy cannot read it. The
-/// disk may be blank, or contain a Linux file system, a damaged NTFS, a locked BitLocker volume, or data without a file
-/// system.
+/// What the driver does with a disk that has no recognised file system and that another project's csi-proxy cannot
+/// read. The disk may be blank, or contain a Linux file system, a damaged NTFS, a locked BitLocker volume, or data
+/// without a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unproven {
     Refuse,
@@ -60,7 +60,8 @@ pub struct OverProxy {
 }
 
 impl OverProxy {
-    /// Connects to the three groups that a node needs. Must be called in a runtime, on which the calls run.
+    /// Connects to the three groups that a node needs. Must be called inside a Tokio runtime, which then runs the
+    /// calls.
     pub async fn connect<D: Dial>(dial: &D, own: Arc<dyn SpaceHost>, unproven: Unproven) -> Result<Self, ConnectError> {
         let versions: [Version; 1] = [VERSION.parse().expect("a valid version")];
         let channel = async |group| Ok(connect(dial, group, &versions).await?.channel);
@@ -126,8 +127,8 @@ impl OverProxy {
         Ok(self.wait("PathExists", QUICKLY, files.path_exists(request))?.exists)
     }
 
-    /// Returns the volume at a path, or `None` if the proxy's error means that nothing is mounted there. The errors of
-    /// all proxies are recognised.
+    /// Returns the volume at a path, or `None` if the proxy's error means that nothing is mounted there. Recognises the
+    /// errors of all proxies.
     fn shown(&self, path: &str) -> Result<Option<VolumeGuid>, ProxyError> {
         let call = "GetVolumeIDFromTargetPath";
         let mut volumes = self.volumes.clone();

@@ -52,7 +52,7 @@ pub(crate) fn unpublish(disks: &Disks, plan: &At, _waiters: &Waiters) -> Result<
     match disks.storage.look(&path, Role::Target)? {
         Found::Missing => Ok(()),
         Found::Link { .. } | Found::Directory { empty: true } => match disks.storage.rmdir(&path, false) {
-            // Another process has already removed it.
+            // Another process has already removed the link or directory.
             Err(Cause::Storage(StorageError::Missing { .. })) => Ok(()),
             removed => removed,
         },

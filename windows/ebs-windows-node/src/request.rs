@@ -1,5 +1,5 @@
-//! Parses requests into typed plans. Each `parse` does all validation, in the same order as the node service for Linux.
-//! The code that follows uses no string maps. Secrets are never read.
+//! Parses requests into typed plans, so that later steps use no string maps. Each `parse` does all validation, in the
+//! same order as the node service for Linux. Secrets are never read.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
@@ -165,7 +165,8 @@ fn mounted(wire: Option<&csi::VolumeCapability>) -> Result<String, RequestError>
     }
 }
 
-/// Accepts NTFS. Also accepts Linux's ext2 to ext4, because a request often has one if its storage class names none.
+/// Accepts NTFS. Also accepts Linux's ext2, ext3 and ext4, because a request often names one of them if its storage
+/// class names no file system.
 fn file_system(asked: &str, volume: &VolumeId) -> Result<(), RequestError> {
     match asked.to_ascii_lowercase().as_str() {
         "" | "ntfs" => Ok(()),

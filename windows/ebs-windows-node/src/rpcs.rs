@@ -1,5 +1,5 @@
-//! The node RPCs. A mutating RPC parses its request and runs its work as an operation that outlives the request. Its
-//! keys are the same as on Linux.
+//! The node RPCs. A mutating RPC parses its request and runs its work as an operation that outlives the request. The
+//! operations have the same keys as on Linux.
 
 use std::sync::Arc;
 

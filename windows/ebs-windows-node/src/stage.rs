@@ -14,8 +14,8 @@ use crate::growth;
 use crate::request::{Stage, device};
 use crate::storage::{Role, Seen};
 
-/// Maximum number of reads of the disk on the way from a raw disk to a file system: one after each step (partition,
-/// volume, format). If more are needed, the work makes no progress.
+/// Maximum number of times that NodeStageVolume reads the disk while it turns a raw disk into a file system: once after
+/// each step (partition, volume, format). If more reads are needed, the steps make no progress.
 const LOOKS: usize = 5;
 /// How long Windows may take to show the contents of a disk that has gone online. PowerShell's storage modules wait 3
 /// to 30 s (dsccommunity/StorageDsc#183).
@@ -152,7 +152,8 @@ fn settled_contents(disks: &Disks, plan: &Stage, disk: DiskNumber) -> Result<Con
     }
 }
 
-/// Checks that the driver may write to a blank disk: the volume was created empty, and the disk still belongs to it.
+/// Checks that the driver may write to a blank disk: the volume was created empty, and the disk still belongs to the
+/// volume.
 fn may_write(disks: &Disks, plan: &Stage, disk: DiskNumber, waiters: &Waiters) -> Result<(), Cause> {
     if let Some(origin) = plan.attachment.restored_from().filter(|_| !plan.may_format_restored) {
         return Err(NodeRefusal::BlankRestore { origin: origin.clone() }.into());

@@ -97,7 +97,7 @@ operations! {
     list_disk_ids() -> BTreeMap<DiskNumber, DiskIds>;
     disk_number_of_volume(volume: &str) -> DiskNumber;
     volume_of_path(path: &str) -> winstorage::types::VolumeGuid;
-    /// Creates a partition on an empty disk and brings it online.
+    /// Creates a partition on an empty disk and brings the partition online.
     partition_disk(disk: DiskNumber) -> ();
     format_volume(volume: &str) -> ();
     disk_state(disk: DiskNumber) -> bool;

@@ -1,6 +1,6 @@
 //! Tests of the programs of a Windows node. They run under Wine with a fake machine, which the tests control from
-//! Linux. The tests run csi-sanity, as `csi_sanity.rs` does for the node service in its own process, and send console
-//! events.
+//! Linux. The tests send console events, and run csi-sanity. `csi_sanity.rs` also runs csi-sanity, but with the node
+//! service in its own process.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -51,7 +51,7 @@ fn server_config(dir: &Path) -> ServerConfig {
 const PARTS: [(Part, u32); 4] =
     [(Part::Creation, 0), (Part::Attachment, 1_000), (Part::Node, 2_000), (Part::Other, 3_000)];
 
-/// Runs a part of csi-sanity. It has its own controller, EC2 and driver, which runs as a host process or uses the
+/// Runs a part of csi-sanity with its own controller, EC2 and driver. The driver runs as a host process or uses the
 /// csi-proxy of `proxied`. Returns the result.
 async fn part_holds(
     windows: Arc<Windows>,

@@ -65,7 +65,7 @@ pub enum StorageError {
     Missing { path: String },
     #[error("{path} is a mount point of another volume, {mounted}, not of {wanted}")]
     MountedElsewhere { path: String, mounted: VolumeGuid, wanted: VolumeGuid },
-    /// The search for the closest volume failed. Clients expect this text, with its cause.
+    /// The search for the closest volume failed. Clients expect exactly this text, including the cause.
     #[error("error getting the closest volume for the path={path}, err={}", .cause.text())]
     Closest { path: String, cause: Box<StorageError> },
     #[error("failed to find the closest volume for path={0}")]

@@ -1,11 +1,12 @@
-//! Checks the paths that clients send. It makes the reference's checks, in the same order and with the same error
-//! texts, and additional ones.
+//! Checks the paths that clients send. Makes the checks of the reference csi-proxy, in the same order and with the same
+//! error texts, and additional checks.
 
 use std::fmt;
 
 use crate::types::{Component, WinPath};
 
-/// Why a path is rejected. The first five texts are identical to the reference, because clients may compare them.
+/// Why a path is rejected. The first five texts are identical to those of the Go proxy, because clients may compare
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("path length {0} exceeds maximum characters: {LONGEST}")]
@@ -22,7 +23,7 @@ pub enum PathError {
     Component { path: String, component: String, reason: &'static str },
 }
 
-/// The working directories. They are printed as the reference prints them.
+/// The working directories. They are printed as the Go proxy prints them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories(Vec<WinPath>);
 
@@ -45,10 +46,11 @@ pub struct PathRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     pub path: WinPath,
-    /// The working directory that contains the path. If several contain it, this is the outermost, to check as many
-    /// components as possible. With [`Validation::Legacy`], which follows every link, it is the parent of the path.
+    /// The working directory that contains the path. If several contain it, this is the outermost one, so that as many
+    /// components as possible are checked. With [`Validation::Legacy`], which follows every link, it is the parent of
+    /// the path.
     pub root: WinPath,
-    /// The components of the path below `root`. It is empty if the path is the working directory itself.
+    /// The components of the path below `root`. Empty if the path is the working directory itself.
     pub below: Vec<Component>,
 }
 
@@ -70,8 +72,8 @@ impl PathRules {
         &self.directories
     }
 
-    /// Checks whether a client may use the path `text`. This is for paths that the reference checks too. Errors: the
-    /// first failed check, in the order of the first five variants of [`PathError`].
+    /// Checks whether a client may use the path `text`. Callers use it for paths that the Go proxy checks too. Errors:
+    /// the first failed check, in the order of the first five variants of [`PathError`].
     pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
         let path = absolute(text)?;
         match self.validation {
@@ -83,8 +85,8 @@ impl PathRules {
         }
     }
 
-    /// Checks a path that the reference does not check (mounts, volumes of paths, `IsSymlink`). Errors: as
-    /// [`Self::check`]. With [`Validation::Legacy`], rejects only a path that is not absolute.
+    /// Checks a path that the reference csi-proxy does not check (mounts, volumes of paths, `IsSymlink`). Errors: as
+    /// for [`Self::check`]. With [`Validation::Legacy`], rejects only a path that is not absolute.
     pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
         match self.validation {
             Validation::Strict => self.check(text),
@@ -137,7 +139,7 @@ fn absolute(text: &str) -> Result<WinPath, PathError> {
     path.ok_or_else(|| PathError::NotAbsolute(text.to_owned()))
 }
 
-/// Rejects names that the reference accepts although Windows changes them or uses them for a device.
+/// Rejects names that the reference csi-proxy accepts although Windows changes them or uses them for a device.
 fn plain(path: &str, component: &Component) -> Result<(), PathError> {
     let name = component.as_str();
     let refuse = |reason| Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason });

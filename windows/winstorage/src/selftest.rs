@@ -1,5 +1,5 @@
 //! Steps on a spare disk that check what only Windows can prove. The tests run the same steps on [`crate::fake`], so
-//! that the machine in memory is compared with a real one. **It formats the disk.**
+//! that the machine in memory is compared with a real one. **The self-test formats the disk.**
 
 mod model;
 mod steps;

@@ -12,11 +12,11 @@ use super::BenchArgs;
 pub(crate) enum CaseName {
     /// Lifecycles at a fixed rate, with all API budgets for the driver
     Steady,
-    /// The same, while another client uses half of every budget
+    /// Lifecycles at a fixed rate, while another client uses half of every budget
     Competitor,
     /// All lifecycles at the same time
     Burst,
-    /// Added time and memory of stage and publish on a node; requires root
+    /// Added time of stage and publish on a node, and the driver's memory; requires root
     Node,
     /// Start time, memory and file size of the program
     Process,
@@ -24,7 +24,7 @@ pub(crate) enum CaseName {
     Day,
 }
 
-/// Lives that begin at a fixed rate, whether or not earlier ones have ended.
+/// Volume lifecycles that begin at a fixed rate, whether or not earlier ones have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
@@ -71,7 +71,7 @@ pub(super) struct Targets {
     /// Throttled fraction, 0 to 1, both of the mutating calls and of all calls.
     pub(super) throttled: Option<f64>,
     pub(super) describes_per_life: Option<f64>,
-    /// Median added latency of every RPC, in seconds. The next field is the 99th percentile.
+    /// Median added latency of every RPC, in seconds; `p99_added` is the 99th percentile.
     pub(super) median_added: Option<f64>,
     pub(super) p99_added: Option<f64>,
     /// Peak resident memory of the driver, in MiB.
@@ -117,16 +117,16 @@ fn per_second(lives: f64) -> Duration {
     Duration::from_secs_f64(1.0 / lives)
 }
 
-/// Returns the phases of a day with this number of lives. `noon` and `evening` have the same load. With the usual 2,000
-/// lives, the quiet time before the evening is 10 minutes. That is the longest time that the driver's estimated rate
-/// needs to drift back to the documented rate.
+/// Returns the phases of a day with this number of volume lifecycles. `noon` and `evening` have the same load. With the
+/// usual 2,000 lifecycles, the quiet time before the evening is 10 minutes. That is the longest time that the driver's
+/// estimated rate needs to drift back to the documented rate.
 fn day(lives: u32) -> Vec<Phase> {
     let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
     let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };
     vec![
         phase("night", 20, 0.2, Judged::Targets),
         phase("morning", 200, 2.0, Judged::Targets),
-        // More lives than EC2 permits, so the queue's length depends on the simulator as much as on our driver.
+        // More lives than EC2's limits permit, so the queue's length depends on the simulator as much as on our driver.
         phase("noon", 630, 8.0, Judged::No),
         phase("afternoon", 400, 2.0, Judged::No),
         phase("quiet", 120, 0.2, Judged::No),

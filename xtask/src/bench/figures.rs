@@ -32,16 +32,16 @@ pub(super) struct RpcFigures {
 pub(super) struct TrafficFigures {
     /// The number of calls and of throttled calls, by action.
     pub(super) calls: BTreeMap<String, (u64, u64)>,
-    /// Number of mutating calls per life, without spare ones.
+    /// Number of mutating calls per volume lifecycle, without spare calls.
     pub(super) mutating_per_life: f64,
     pub(super) spare_per_life: f64,
     pub(super) describes_per_life: f64,
-    /// Throttled fraction of the mutating calls, 0 to 1. The next field is the fraction of all calls.
+    /// Throttled fraction of the mutating calls, 0 to 1; `throttled_all` is the fraction of all calls.
     pub(super) throttled_mutating: f64,
     pub(super) throttled_all: f64,
 }
 
-/// Computes the results about the driver's calls to EC2, for this number of lives.
+/// Computes the results about the driver's calls to EC2 over this number of volume lifecycles.
 pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     let mut by_action: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for call in calls {

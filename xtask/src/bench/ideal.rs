@@ -8,13 +8,15 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Returns EC2's default bucket for a mutating action of a life, minus the fraction that another client uses.
+    /// Returns EC2's default bucket for a mutating action of a volume lifecycle, minus the fraction that another client
+    /// uses.
     pub(super) fn new(action: &str, eaten: f64) -> Self {
         let capacity = if ["AttachVolume", "DetachVolume"].contains(&action) { 50.0 } else { 100.0 };
         Self { capacity: capacity * (1.0 - eaten), per_second: 5.0 * (1.0 - eaten) }
     }
 
-    /// Returns how long each arrival waits for its token if they take tokens in order. Arrivals are sorted, in seconds.
+    /// Returns how long each arrival waits for its token if the arrivals take tokens in order. `arrivals` contains
+    /// sorted times in seconds.
     pub(super) fn waits(self, arrivals: &[f64]) -> Vec<f64> {
         let mut tokens = self.capacity;
         let mut at = arrivals.first().copied().unwrap_or(0.0);

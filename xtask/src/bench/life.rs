@@ -111,7 +111,7 @@ fn time_in_use(number: u32) -> Duration {
 }
 
 impl Site {
-    /// Returns a site with these nodes of the two zones. The case begins now.
+    /// Creates a site with one node in each of the two zones. The case begins at this moment.
     pub(super) fn new(client: &CsiClient, [first, second]: [String; 2], workers: Option<usize>) -> Self {
         let node = |id, zone| Node { id, zone, room: Arc::new(Semaphore::new(ROOM)) };
         let workers = |_| Arc::new(Semaphore::new(workers.unwrap_or(Semaphore::MAX_PERMITS)));
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-/// Starts all lives on time, and returns for each life the number of its phase and its samples.
+/// Starts all volume lifecycles on time. Returns the samples of each lifecycle, with the number of its phase.
 pub(super) async fn all(site: Site, phases: &[Phase], bound: Duration) -> anyhow::Result<Vec<(usize, Sample)>> {
     let mut running = tokio::task::JoinSet::new();
     let mut starts = site.began;

@@ -37,7 +37,7 @@ pub(super) struct NodeFigures {
     /// Medians in seconds, of NodeStageVolume and NodePublishVolume together, and of the necessary work.
     stage_and_publish: f64,
     kernel_and_blkid: f64,
-    /// CPU time of the driver per turn in seconds, without its blkid.
+    /// The driver's CPU time per turn in seconds, without that of the blkid processes that it runs.
     cpu_per_turn: f64,
     /// Memory at the first measurement, and at the end.
     memory_early: Usage,

@@ -45,7 +45,7 @@ pub(super) struct ProcessFigures {
 }
 
 impl ProcessFigures {
-    /// Returns the values with their limits; empty for another driver.
+    /// Returns the measured values with their limits, or nothing for the reference driver.
     fn verdicts(&self) -> Vec<Verdict> {
         if !self.ours {
             return Vec::new();
@@ -54,7 +54,6 @@ impl ProcessFigures {
         vec![
             Verdict::new("idle resident memory, in MiB", self.idle.resident, memory),
             Verdict::new("seconds from start to first reply", self.to_answer, 0.010),
-            Verdict::new("size of the program, in bytes", to_f64(self.file_bytes), 15_000_000.0),
         ]
     }
 
@@ -85,8 +84,8 @@ impl ProcessFigures {
 
 type Cluster = (PathBuf, String);
 
-/// Starts an API server with a node, if its program is available. Returns it with its kubeconfig and the name of the
-/// node.
+/// Starts an API server with a node, if the server's program is available. Returns the server, its kubeconfig and the
+/// name of the node.
 async fn own_cluster() -> anyhow::Result<Option<(KubeApi, Cluster)>> {
     if std::env::var_os(API_SERVER).is_none() {
         return Ok(None);

@@ -21,7 +21,7 @@ use crate::programs::{Env, Places, Simulator, control_of, env_of_file, spawn_dri
 const BOUND: Duration = Duration::from_secs(30);
 /// Time limit of a case: all lives, with the longest waits for tokens.
 const CASE_BOUND: Duration = Duration::from_hours(2);
-/// How long the driver may make calls of its own after the last life.
+/// How long the driver may still make calls of its own after the last volume lifecycle.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]

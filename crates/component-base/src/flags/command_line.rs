@@ -49,8 +49,8 @@ pub fn command<F: Args>(program: &'static str) -> Command {
     as_in_go(command).override_usage(format!("{program} [FLAGS]   (flags may begin with one dash or two)"))
 }
 
-/// Writes each flag with two dashes. Joins it with `=` to its value in the next argument, because Go takes that
-/// argument as the value even if it begins with a dash.
+/// Writes each flag with two dashes. Joins a flag with `=` to its value in the next argument, because Go takes that
+/// argument as the value even if the argument begins with a dash.
 fn with_two_dashes(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let takes_next =
         |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name) && !flag.is_require_equals_set());

@@ -19,7 +19,7 @@ use super::{LogFormat, Shape, chain};
 /// Crates that log too much: their events are reduced to the message and these fields.
 #[derive(Debug, Clone, Copy)]
 pub struct VerboseCrates {
-    /// Recognises such a crate by the target of an event or span.
+    /// Recognises a verbose crate by the target of an event or span.
     pub is: fn(&str) -> bool,
     pub fields: &'static [&'static str],
 }

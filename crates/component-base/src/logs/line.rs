@@ -235,8 +235,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a value contains, it remains on its line, the line has the same fields, and a reader gets the same
-        /// value.
+        /// Whatever a logged value contains, it remains on its line, the line keeps its fields, and a reader gets the
+        /// value unchanged.
         #[test]
         fn logged_value_cannot_forge_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
             let line = line(metadata(), &message, &value);

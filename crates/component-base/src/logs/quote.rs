@@ -22,7 +22,7 @@ pub(super) fn printed(text: &str) -> String {
     printed
 }
 
-/// Appends the character, or Go's escape for an invisible one.
+/// Appends the character, or Go's escape sequence if the character is invisible.
 fn shown(text: &mut String, c: char) {
     let code = u32::from(c);
     match c {

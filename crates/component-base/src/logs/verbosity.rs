@@ -25,7 +25,7 @@ pub(crate) fn of(metadata: &Metadata<'_>) -> u32 {
         Level::DEBUG => 4,
         Level::TRACE => 7,
     };
-    // A name cannot lower a level's verbosity, so `most` knows which levels can be skipped.
+    // A number in the name cannot lower the verbosity of a level, so `most` knows which levels can be skipped.
     let named = metadata.name().strip_prefix('v').and_then(|number| number.parse().ok());
     named.map_or(least, |named: u32| named.max(least))
 }

@@ -25,7 +25,7 @@ impl std::str::FromStr for ModuleLevels {
             if pattern.is_empty() {
                 return Err(bad());
             }
-            // Several stars match the same as one, but are slower.
+            // Consecutive stars match the same names as a single star, but more slowly.
             pattern.dedup_by(|next, before| *next == '*' && *before == '*');
             levels.push((pattern, level));
         }
@@ -49,7 +49,8 @@ impl ModuleLevels {
     }
 }
 
-/// Returns true if the text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid one matches nothing.
+/// Returns true if the text matches a shell pattern: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. An invalid pattern matches
+/// nothing.
 fn fits(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     if *first == '*' {

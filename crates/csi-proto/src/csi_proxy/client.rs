@@ -24,7 +24,7 @@ const DIAL_LIMIT: Duration = Duration::from_secs(10);
 pub trait Dial: Clone + Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Tries once to open the pipe. An error is Windows' error, with its number in `raw_os_error`.
+    /// Tries once to open the pipe. Fails with Windows' error, whose number is in `raw_os_error`.
     fn dial(&self, pipe: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 

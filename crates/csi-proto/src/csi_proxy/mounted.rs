@@ -1,9 +1,10 @@
 //! Recognises the error of `GetVolumeIDFromTargetPath` for a path at which nothing is mounted. The API has no error
 //! code for it, so clients must match the text, which differs between the generations of csi-proxy.
 
-/// The error text of PowerShell-based proxies and of this project's. Between the two parts is a path without spaces.
+/// The two parts of the error text of PowerShell-based proxies and of this project's proxy. A path without spaces is
+/// between the parts.
 const COMMAND: (&str, &str) = ("Get-Item -Path ", ".Target, output: , error: <nil>");
-/// What the proxies above report for a missing path, and what WMI-based proxies report.
+/// What PowerShell-based proxies and this project's proxy report for a missing path, and what WMI-based proxies report.
 const WORDS: [&str; 4] = [
     "because it does not exist",
     "not a mounted folder",
@@ -33,7 +34,7 @@ mod tests {
             r"error getting the volume for the mount C:\x, internal error error getting volume from mount. cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             "Forward to GetVolumeIDFromTargetPath failed, err=cmd: (Get-Item -Path $Env:mountpath).Target, output: , error: <nil>",
             r"cmd: (Get-Item -Path C:\x).Target, output: Get-Item : Cannot find path 'C:\x' because it does not exist., error: exit status 1",
-            // csi-proxy from 1.3.0 uses WMI.
+            // Texts of csi-proxy 1.3.0 and later, which uses WMI.
             r"error getting the volume for the mount C:\x, internal error not a mounted folder",
             r"CreateFile C:\x: The system cannot find the file specified.",
             r"CreateFile C:\x\y: The system cannot find the path specified.",

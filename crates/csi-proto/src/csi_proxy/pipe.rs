@@ -1,4 +1,4 @@
-//! Opens Windows' named pipes for clients.
+//! Opens Windows named pipes as a client.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The groups, the versions of each that a proxy serves, and the names of the pipes.
+//! The API groups of csi-proxy, the versions of each group that a proxy serves, and the names of their pipes.
 
 use std::fmt;
 use std::str::FromStr;

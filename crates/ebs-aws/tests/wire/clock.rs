@@ -18,7 +18,7 @@ const MAX_SKEW: Duration = Duration::from_mins(5);
 /// A simulated AWS with its own time. It checks only the times of signatures.
 #[derive(Debug, Clone, Default)]
 struct Aws {
-    /// How many seconds its clock is ahead of this machine's.
+    /// How many seconds the clock of this AWS is ahead of this machine's clock.
     ahead: Arc<AtomicI64>,
     asked: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
@@ -155,7 +155,7 @@ async fn client_adapts_when_its_clock_error_changes() {
     assert_eq!(aws.take_counts().1, 3, "once for each change");
 }
 
-/// The client retries an STS call that was refused because of its time, but never a SageMaker call.
+/// The client retries an STS call that failed because of its signing time, but never a SageMaker call.
 #[tokio::test(start_paused = true)]
 async fn sagemaker_and_sts_remember_the_clock_skew() {
     let aws = Aws::ahead_by(600);
@@ -168,7 +168,7 @@ async fn sagemaker_and_sts_remember_the_clock_skew() {
     assert_eq!(aws.take_counts(), (1, 0));
 }
 
-/// The child process that the next test starts, not a test itself.
+/// The child process that another test starts, not a test itself.
 #[tokio::test(start_paused = true)]
 async fn child_does_not_correct_clock_skew() {
     if std::env::var_os(CHILD).is_none() {

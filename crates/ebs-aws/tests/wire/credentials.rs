@@ -1,5 +1,5 @@
 //! The sources of credentials and their failures. An unavailable source is an outage, and a source that rejects the
-//! driver is a configuration error. Each case runs in its own process, because the environment belongs to the process.
+//! driver is a configuration error. Each case runs in its own process, because a process has only one environment.
 
 use bytes::Bytes;
 use ebs_aws::{Settings, Transport};

@@ -1,4 +1,4 @@
-//! The log lines of calls.
+//! Tests the log lines of calls.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -116,7 +116,7 @@ fn every_corpus_element_exists_in_the_aws_api_model() {
             let names: Vec<&str> =
                 element.ancestors().filter(|node| node.is_element()).map(|node| node.tag_name().name()).collect();
             let path: String = names.iter().rev().skip(1).map(|name| format!("/{name}")).collect();
-            // Every reply may have a request id and `return`, and a list has items. The model does not list them.
+            // The model lists neither the request id and `return`, which every reply may have, nor the items of a list.
             let of_protocol = ["/requestId", "/return"].contains(&path.as_str()) || path.ends_with("/item");
             assert!(of_protocol || known.contains(&path), "{action}: {path}");
         }

@@ -90,8 +90,8 @@ fn is_free(action: &str, fact: &str) -> bool {
     }
 }
 
-/// Panics on a wrong success: its objects, their number or their states differ from the corpus. A state that the driver
-/// does not know is correct.
+/// Panics if a success is wrong: its objects, their number or their states differ from the corpus. A state that the
+/// driver does not know is correct.
 fn judge(action: &str, result: &str, right: &str) {
     let (right, found) = (facts(right), facts(result));
     assert_eq!(found.len(), right.len(), "{action}: {result}");

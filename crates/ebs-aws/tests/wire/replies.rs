@@ -72,8 +72,8 @@ async fn volume_is_listed_despite_a_character_invalid_in_xml() {
     }
 }
 
-/// Sends the same reply to a deletion and to a describe. Checks that it is unreadable, and that the outcome of the
-/// deletion is unknown.
+/// Sends the same reply to a deletion and to a describe. Checks that the client cannot read the reply, and that the
+/// outcome of the deletion is unknown.
 async fn is_refused(reply: Reply) -> [Ec2Error; 2] {
     let wire = Wire::answering([reply.clone()]).await;
     let deletion = wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();

@@ -162,8 +162,8 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
 
 pub(crate) const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
-/// Runs one test of this program in a child process with this input and environment, because the environment belongs to
-/// the process. Returns what it prints.
+/// Runs one test of this program in a child process with this input and environment, because a process has only one
+/// environment. Returns what the child prints.
 pub(crate) fn printed_by_child(test: &str, input: &str, environment: &[(&str, &str)]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
     let output = std::process::Command::new(std::env::current_exe().unwrap())

@@ -17,14 +17,14 @@ use crate::retry::mutate;
 use crate::traffic::Transition;
 use crate::{Attached, CloudError, CloudErrorKind, Object, Result, timeouts};
 
-/// After this many refusals the operation fails, even if another try might succeed.
+/// After this many refused attach calls, the operation fails, even if another try might succeed.
 const MAX_REFUSALS: u32 = 5;
 
 enum AttachOutcome {
     Attached(Box<Volume>, Attachment),
     /// The attachment stays in state `attaching`.
     Stuck(Attachment),
-    /// A describe that was sent late enough to show the attachment does not list it.
+    /// EC2 does not list the attachment, in a describe that was sent late enough to show it.
     None,
 }
 

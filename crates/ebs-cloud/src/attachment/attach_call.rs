@@ -42,7 +42,8 @@ pub(super) async fn call_attach<E: Ec2>(on: &PairOperation<'_, E>) -> Result<Att
 
 async fn attach_to_instance<E: Ec2>(on: &PairOperation<'_, E>, id: &InstanceId) -> Result<AttachCall> {
     let &PairOperation { service, op, pair } = on;
-    // If EC2 accepted an earlier attempt, that attempt still holds its device name, and this one must not release it.
+    // If EC2 accepted an earlier attempt, that attempt still holds its device name, and the current attempt must not
+    // release the name.
     let held = service.devices.holds(id, &pair.volume);
     let holds = reserve(on, id).await?;
     let request =
@@ -208,7 +209,7 @@ fn is_elsewhere(op: &OpContext<'_>, other: &Attachment) -> CloudError {
     CloudErrorKind::FailedPrecondition.error(format!("{op}: the volume {state} {holder}; detach it there first"))
 }
 
-/// Names the current attachment in the message but does not advise to detach it: a pod may use the volume there.
+/// Names the current attachment in the message but does not advise detaching it: a pod may be using the volume.
 fn is_in_another_zone(op: &OpContext<'_>, pair: &Pair, volume: &Volume, error: Ec2Error) -> CloudError {
     let zone = volume.zone.as_ref().map_or_else(|| "another zone".to_owned(), ToString::to_string);
     let attached =

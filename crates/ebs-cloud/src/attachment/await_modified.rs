@@ -1,4 +1,4 @@
-//! Waits while a volume's modification is in state `modifying`, because EC2 refuses to attach the volume until then.
+//! Waits while a volume's modification is in state `modifying`, in which EC2 refuses to attach the volume.
 
 use ebs_ec2::{Ec2, Ec2Error, Modification, ModificationState};
 use tokio::time::Instant;

@@ -20,9 +20,9 @@
 //! 5. *`IncorrectState` of a volume "in the 'available' state" names the current state*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`, and rule 7 applies.
 //! 6. *An extra DetachVolume can find out the state.* The driver sends it if EC2 has accepted a DetachVolume, a
-//!    describe lists nothing, and that will not be a proof for at least another 0.5 s. A refusal with `'available'`
-//!    proves the detachment, and any other refusal proves nothing. The call needs a token that no other call needs
-//!    ([`super::detach_call`]).
+//!    describe lists nothing, and such a describe will not be a proof for at least another 0.5 s. A refusal with
+//!    `'available'` proves the detachment, and any other refusal proves nothing. The call needs a token that no other
+//!    call needs ([`super::detach_call`]).
 //! 7. *Otherwise*, a describe that lists nothing is a proof if sent at least 15 s after the answer to DetachVolume.
 //! 8. *EC2 may still carry out an AttachVolume that got no answer.* The driver waits 15 s for it before it sends
 //!    DetachVolume, so that the attach cannot follow the detach. The same applies to an AttachVolume of another
@@ -72,7 +72,7 @@ enum Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ExistingAttachment {
     known: Option<KnownAttachment>,
-    /// Describes sent at this instant or later show the effects of this process's calls.
+    /// DescribeVolumes calls sent at this instant or later show the effects of this process's calls.
     shows_ours: Option<Instant>,
     /// Describes sent at this instant or later also show the effects of another process's earlier calls.
     shows_all: Instant,
@@ -84,7 +84,7 @@ impl Expected {
         Self { settled: Instant::now() + SETTLE, identity: Identity::AttachTime(attach_time, SAME) }
     }
 
-    /// Expects the attachment that began during a SageMaker call, which took `took` and was just accepted.
+    /// Expects the attachment that began during a SageMaker call. The call took `took` and was just accepted.
     pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
         Self { identity: Identity::AttachTime(said_at, SAME + took), ..Self::accepted(said_at) }
     }
@@ -94,7 +94,7 @@ impl Expected {
         Self::unclear_until(Instant::now() + SETTLE)
     }
 
-    /// Expects the attachment of a call that got no answer. EC2 may carry it out until `settled`.
+    /// Expects the attachment of an attach call that got no answer. EC2 may carry out the call until `settled`.
     pub(crate) fn unclear_until(settled: Instant) -> Self {
         Self { settled, identity: Identity::Unknown }
     }
@@ -146,7 +146,8 @@ pub(crate) enum Proof {
     Identity,
     /// The describe is late enough to show the current state, and this process had no attach time to compare.
     Time,
-    /// The describe is late enough to show the current state, although EC2 returned another attach time for our call.
+    /// The describe is late enough to show the current state, although it lists another attach time than EC2 returned
+    /// for our call.
     TimeInstead,
 }
 
@@ -192,7 +193,8 @@ pub(crate) fn end_is_believed_from(
     at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
 }
 
-/// Returns the instant from which an empty describe is proof, by the attachment's age. EC2 reported `said` at `at`.
+/// Returns the instant from which an empty describe proves the detachment, by the attachment's age. EC2 reported `said`
+/// at `at`.
 pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
     Some(at + SETTLE.saturating_sub(age(said, now)?))
 }

@@ -22,9 +22,9 @@ const MAX_DETACH_CALLS: u32 = 3;
 
 enum End {
     Gone,
-    /// A describe that is late enough to show the detach lists an attachment that is not detaching.
+    /// A describe sent late enough to show the detach lists an attachment that is not detaching.
     StillAttached,
-    /// EC2 lists no attachment, but the describe may be too stale to prove it.
+    /// EC2 lists no attachment, but the describe may be too stale to prove the detachment.
     Unlisted,
 }
 

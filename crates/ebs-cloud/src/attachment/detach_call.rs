@@ -1,4 +1,5 @@
-//! The detach call, and what its answer proves. See rule 6 of [`super::believe`] for the extra call.
+//! The DetachVolume call, and what its answer proves. Rule 6 of [`super::believe`] explains when the driver sends an
+//! extra one.
 
 use std::time::Duration;
 
@@ -24,14 +25,15 @@ pub(super) struct DetachProgress {
     pub(super) first: FirstPoll,
     /// EC2 accepted the detach, so an extra DetachVolume can reveal the state.
     pub(super) may_ask: bool,
-    /// EC2's answer did not identify the attachment, so the following describes must show its attach time.
+    /// EC2's answer did not identify the attachment, so the following DescribeVolumes calls must show its attach time.
     pub(super) learns_age: bool,
     /// EC2 does not detach volumes from this instance any more. The attachment ends with the instance.
     pub(super) instance_ends: bool,
 }
 
 impl DetachProgress {
-    /// Assumes that describes are stale for the full 15 s from now, because nothing is known about the attachment.
+    /// Assumes that describe calls return stale results for the full 15 s from now, because nothing is known about the
+    /// attachment.
     fn unknown(first: FirstPoll) -> Self {
         let soon = Instant::now() + timeouts::SETTLE;
         Self {
@@ -52,9 +54,9 @@ pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
 pub(super) enum SpareCall {
     Gone,
-    /// The call was not sent, or its answer proved nothing new.
+    /// EC2 accepted or may have accepted the extra call, so an attachment existed.
     Inconclusive,
-    /// EC2 accepted the extra call, or may have accepted it: an attachment existed.
+    /// EC2 accepted the extra DetachVolume call, or may have accepted it: an attachment existed.
     Detaching(DetachProgress),
 }
 
@@ -155,7 +157,7 @@ fn is_of_another_service(op: &OpContext<'_>, error: Ec2Error) -> CloudError {
 }
 
 /// Continues a detach that EC2 accepted at `since` in an earlier operation. Another driver may have attached the volume
-/// again, so a describe proves the detachment only if it shows a time after this operation began.
+/// again, so a describe proves the detachment only if it reflects a time after this operation began.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + timeouts::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

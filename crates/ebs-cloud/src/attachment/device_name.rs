@@ -14,7 +14,7 @@ use crate::timeouts::SETTLE;
 
 /// How long to avoid a name that EC2 reported as in use although it listed no device with that name.
 const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
-/// How long an attachment with an unknown outcome keeps its name, unless EC2 shows the outcome earlier.
+/// How long an attachment with an unknown outcome keeps its device name, unless EC2 shows the outcome earlier.
 const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
 
 /// The names that EC2 and all operating systems accept, in order of use. Instance types before Nitro accept only the
@@ -94,7 +94,8 @@ impl DeviceNames {
         self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
-    /// Records that EC2 shows the attachment. The reservation expires once every cached description must list the name.
+    /// Records that EC2 shows the attachment. The reservation expires once every cached instance description must list
+    /// the device name.
     pub(crate) fn record_attached(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };

@@ -1,5 +1,6 @@
 //! What this process knows about a volume's attachment to a node, as a state machine: the results of calls and
-//! describes are events that change the state. A new process proves the same with describes, which takes up to 15 s.
+//! describes are events that change the state. A new process has to prove the same state with describes, which takes up
+//! to 15 s.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +34,7 @@ pub(crate) struct KnownAttachment {
 pub(crate) enum Unfinished {
     #[default]
     Nothing,
-    /// An AttachVolume got no answer. EC2 may carry it out until `until`.
+    /// An AttachVolume call got no answer. EC2 may carry out the call until `until`.
     Attach { sent: Instant, until: Instant },
     /// EC2 may have accepted a DetachVolume, and this process has seen neither its end nor a later attachment.
     Detach { since: Instant },
@@ -44,7 +45,7 @@ pub(crate) struct AttachmentState {
     pub(crate) unfinished: Unfinished,
     /// The last attachment that this process knows, and when the memory recorded it.
     known: Option<(KnownAttachment, Instant)>,
-    /// When EC2 answered the last DetachVolume. Describes may not show its effect for [`SETTLE`].
+    /// When EC2 answered the last DetachVolume. For [`SETTLE`] after that, describes may not show the detachment yet.
     pub(crate) detach_answered: Option<Instant>,
     /// Until when EC2 may still carry out an unanswered DetachVolume, even on a new attachment.
     pub(crate) late_detach_until: Option<Instant>,
@@ -56,7 +57,7 @@ pub(crate) enum Event {
     Attached {
         attach_time: Option<SystemTime>,
     },
-    /// An AttachVolume got no answer. EC2 may carry it out until `until`.
+    /// An AttachVolume call got no answer. EC2 may carry out the call until `until`.
     AttachUnclear {
         until: Instant,
     },
@@ -89,7 +90,8 @@ impl AttachmentState {
             Event::AttachUnclear { until } => Self { unfinished: Unfinished::Attach { sent: now, until }, ..self },
             Event::Listed { attach_time, sent } => match self.known() {
                 Some(known) if is_same(known.attach_time, attach_time) => self,
-                // A describe may still list an earlier attachment. It does not change the memory of a later one.
+                // A describe may still list an earlier attachment. Such a describe does not change the memory of a
+                // later attachment.
                 Some(known) if known.attach_time > attach_time => self,
                 _ => Self { known: Some((KnownAttachment { attach_time, at: sent, is_sure: false }, now)), ..self },
             },
@@ -160,7 +162,7 @@ mod tests {
         let detach_now = Unfinished::Detach { since: now };
         let listed = Event::Listed { attach_time: time(1), sent: then };
         for (event, after) in [
-            // Each row has the expected results for a pair in state nothing, attach and detach.
+            // Each row has the expected results for a pair that was in state `nothing`, `attach` or `detach`.
             (Event::Attached { attach_time: time(1) }, [nothing, nothing, nothing]),
             (Event::AttachUnclear { until: now + SETTLE }, [attach_now, attach_now, attach_now]),
             (listed, [nothing, attach, detach]),

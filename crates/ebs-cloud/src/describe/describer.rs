@@ -83,7 +83,8 @@ impl<E: Ec2> Describer<E> {
         Ok(describe_once(&self.batchers.snapshots, &format!("describe snapshot {id}"), None, id.clone()).await?.pop())
     }
 
-    /// Waits until `decide` returns a result. Passes it the volume, or `None` while EC2 does not list the volume.
+    /// Waits until `decide` returns a result. Calls `decide` with the volume, or with `None` while EC2 does not list
+    /// the volume.
     pub(crate) async fn await_volume<T: Send>(
         &self,
         op: &OpContext<'_>,
@@ -95,7 +96,7 @@ impl<E: Ec2> Describer<E> {
         self.wait(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Waits until `decide` returns a result. Passes it the volume's latest modification, or `None` if not listed.
+    /// Waits until `decide` returns a result. Passes it the volume's latest modification, or `None` if EC2 lists none.
     pub(crate) async fn await_modification<T: Send>(
         &self,
         op: &OpContext<'_>,

@@ -122,7 +122,8 @@ async fn whole_page<T: Listed, E: Ec2>(
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
-        // The token comes from a longer page. EC2 cannot continue it with a page shorter than five entries.
+        // The token comes from a listing with longer pages. EC2 cannot continue it with pages of fewer than five
+        // entries.
         return Err(CloudError::bad_page_token(&token));
     }
     loop {

@@ -41,7 +41,8 @@ impl<E: Ec2> Zones<E> {
         Ok(names)
     }
 
-    /// Returns the names that match no zone. Returns no names if EC2 does not list the zones, so that EC2 checks them.
+    /// Returns the names that match no zone. If EC2 does not list its zones, returns no names, and EC2 later checks the
+    /// names itself.
     pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
         match self.all().await {
             Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),

@@ -58,8 +58,8 @@ pub(super) async fn create<E: Ec2>(
                 }
                 service.context.recent.record_write(name.clone());
             }
-            // EC2 accepts one snapshot per volume in 15 s. Another process may have made the previous one under this
-            // name, so describe until EC2 would list it.
+            // EC2 accepts one snapshot per volume in 15 s. Another process may have taken the previous snapshot under
+            // this name, so describe until EC2 would list that snapshot.
             ErrorClass::SnapshotCooldown if Instant::now() + timeouts::SETTLE < op.deadline => {
                 service.context.recent.record_write(name.clone());
             }
@@ -86,7 +86,7 @@ pub(super) async fn refused_unless_taken<E: Ec2>(creation: &Creation<'_, E>, err
 async fn find_snapshot<E: Ec2>(creation: &Creation<'_, E>, settled_at: Instant) -> Result<Option<Snapshot>> {
     let &Creation { service, op, spec } = creation;
     let name = Write::SnapshotName(spec.name.clone());
-    // Describes may still list a snapshot that another process deleted and reported as failed.
+    // DescribeSnapshots calls may still list a snapshot that another process deleted and reported as failed.
     let sole_from = service.context.recent.leases.sole_from(Sidecar::Snapshotter);
     let term_began = service.context.recent.leases.began(Sidecar::Snapshotter);
     let decide = |found: Vec<Snapshot>, sent: Instant| {

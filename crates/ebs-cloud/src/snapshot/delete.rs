@@ -48,8 +48,9 @@ pub(super) async fn delete<E: Ec2>(service: &SnapshotService<E>, op: &OpContext<
     Ok(())
 }
 
-/// Returns true if the snapshot is gone. "Listed" counts only if the describe shows the time after DeleteSnapshot. "Not
-/// listed" counts only if the describe was sent at `gone_from` or later, so that it shows the time after the creation.
+/// Returns true if the snapshot is gone. "Listed" counts only if the describe shows the state after DeleteSnapshot.
+/// "Not listed" counts only if the describe was sent at `gone_from` or later, so that it shows the state after the
+/// creation.
 async fn is_snapshot_gone<E: Ec2>(
     service: &SnapshotService<E>,
     op: &OpContext<'_>,

@@ -1,7 +1,7 @@
 //! Creates a snapshot with its lock and its fast restores.
-//!
 //! If a feature cannot be added, a final error must not leave the snapshot behind. The driver deletes a snapshot that
-//! this process took and did not report. It keeps any other one, which a client may know, and the error is not final.
+//! this process took and did not report. It keeps any other snapshot, because a client may know it, and the error is
+//! then not final.
 
 use ebs_ec2::{Ec2, Snapshot, SnapshotId, Waiters};
 

@@ -19,7 +19,7 @@ pub(super) enum SeenLock {
     Denied,
 }
 
-/// Rejects zones that the region does not have, before a snapshot is made for them.
+/// Rejects zones that the region does not have, before a snapshot is created.
 pub(super) async fn check_fast_restore_zones<E: Ec2>(service: &SnapshotService<E>, zones: &[ZoneName]) -> Result<()> {
     let unknown = service.context.zones.unknown_among(zones).await;
     if unknown.is_empty() {
@@ -79,7 +79,8 @@ pub(super) async fn ensure_lock<E: Ec2>(
     })
 }
 
-/// Compares the snapshot's lock with the requested one. Its errors are never final, because a lock may exist.
+/// Compares the snapshot's lock with the requested one. Errors of this function are never final, because a lock may
+/// exist.
 pub(super) async fn see_lock<E: Ec2>(service: &SnapshotService<E>, id: &SnapshotId, wanted: &Lock) -> Result<SeenLock> {
     let step = format!("describe the lock of snapshot {id}");
     let ec2 = service.context.ec2.for_awaited_read(timeouts::DESCRIBE_TIMEOUT);

@@ -56,7 +56,7 @@ impl SnapshotMemory {
         }
     }
 
-    /// Returns true if this process took the snapshot within the sidecar's lease term, and no client can know it.
+    /// Returns true if this process took the snapshot within the sidecar's lease term and no client can know of it.
     pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
         self.taken.get(id).is_some_and(|taken| !taken.is_reported && taken.at >= term_began)
     }

@@ -46,7 +46,7 @@ struct Shared<Q: DescribeQuery, E> {
     changed: Notify,
 }
 
-/// Batches describes of one kind. Without batching, each subscriber gets calls of its own.
+/// Batches describe calls of one kind. Without batching, each subscriber gets calls of its own.
 pub(crate) struct DescribeBatcher<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     worker: Mutex<JoinSet<()>>,
@@ -144,7 +144,7 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
         self.ec2.rate(Q::BUCKET)
     }
 
-    /// Delivers the result of a call to one subscriber, unless it already has a later one.
+    /// Delivers the result of a call to one subscriber, unless the subscriber already has a later result.
     fn deliver(&self, id: u64, sent: Instant, result: ebs_ec2::Result<Vec<Q::Item>>) {
         let mut state = self.state();
         if state.schedule.finish(id, sent)
@@ -170,7 +170,8 @@ where
     }
 }
 
-/// Makes the planned calls. Waits for a token before it selects a call's subscribers, so that it includes new ones.
+/// Makes the planned calls. Selects a call's subscribers only once it has a token, so that the call includes new
+/// subscribers.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
     let mut calls = JoinSet::new();
     let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();

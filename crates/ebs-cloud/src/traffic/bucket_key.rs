@@ -2,8 +2,8 @@
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets. Each action has its own, and each describe has a second, smaller one for calls with
-/// neither a filter nor a page length.
+/// One of EC2's token buckets. Each action has its own bucket, and each describe action has a second, smaller bucket
+/// for calls with neither a filter nor a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BucketKey {
     action: Action,

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::wait_queue::Priority;
 
-/// A place in the rate limiter's queues, shared by clones: the first wait for a token sets it, a call uses it up.
+/// A place in the rate limiter's queues, shared by clones: the first wait for a token sets the place, and a call uses
+/// it up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuePlace {
     ticket: Arc<OnceLock<u64>>,
@@ -52,7 +53,8 @@ impl CallContext {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }
 
-    /// Records that a call is made. Its retries keep the position, but later requests cannot take it over.
+    /// Records that a call is made. Retries of the call keep its queue position, but later requests cannot take it
+    /// over.
     pub(crate) fn mark_place_used(&self) {
         self.place.is_used.store(true, Ordering::Relaxed);
     }

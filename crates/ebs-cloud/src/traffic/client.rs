@@ -46,7 +46,7 @@ impl<E> RateLimited<E> {
         self.within(CallContext::background(DESCRIBE_TIMEOUT))
     }
 
-    /// Returns a handle for a read that an operation waits for, with the priority of mutations.
+    /// Returns a handle with the priority of mutations, for a read that an operation waits for.
     pub(crate) fn for_awaited_read(self: &Arc<Self>, bound: Duration) -> Ec2Handle<E> {
         self.within(CallContext::poll(bound))
     }

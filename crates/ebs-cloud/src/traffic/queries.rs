@@ -1,4 +1,4 @@
-//! The kinds of describes. Each combination of object and key has a batcher.
+//! The kinds of describe calls. Each combination of object and key has a batcher.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
-/// Defines a kind of describe by its key, its item, its bucket, the call for one page, and the key of an item.
+/// Defines a kind of describe call by its key, its item, its bucket, the call for one page, and the key of an item.
 macro_rules! query {
     (
         $(#[$doc:meta])* $name:ident: $key:ty => $item:ty, $bucket:expr,

@@ -71,7 +71,7 @@ impl RateLimiter {
         permit
     }
 
-    /// Takes a token that no call waits for or needs soon, if there is one.
+    /// Takes a spare token, if there is one: a token that no call waits for or needs soon.
     pub(crate) fn acquire_spare(self: &Arc<Self>, key: BucketKey) -> Option<Permit> {
         let spare = |state: &mut BucketState, now| {
             if state.queue.front().is_none() { state.bucket.take_spare(now) } else { None }
@@ -178,7 +178,7 @@ impl Permit {
                     tracing::debug!(action = %key.action(), per_second, "throttled by EC2, reducing the call rate");
                 }
             }
-            // EC2 may or may not have charged the call.
+            // EC2 may or may not have taken a token for the call.
             Some(ErrorClass::Ambiguous | ErrorClass::NotSent) => {}
             _ => state.bucket.record_accepted(self.token, now),
         });

@@ -18,7 +18,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(400);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 /// How long each call in flight delays the next one, so that hanging calls do not reach [`MAX_IN_FLIGHT`] at once.
 const SLOW_CALL: Duration = Duration::from_secs(2);
-/// The most calls that one batcher has in flight. All but the last one are slow.
+/// The maximum number of calls in flight per batcher. At this number, all calls but the newest are slow.
 const MAX_IN_FLIGHT: u32 = 4;
 /// From this number of subscribers on, calls are [`MIN_INTERVAL`] apart. With fewer, they are proportionally closer.
 const FULL_LOAD: u32 = 8;
@@ -94,7 +94,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// Returns when to make the next call. `in_flight` has the instants of the calls in flight, latest last.
+    /// Returns when to make the next call. `in_flight` lists when the calls in flight were sent, the latest last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };

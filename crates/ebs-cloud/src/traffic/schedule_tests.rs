@@ -161,8 +161,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Calls take 100 ms. Each subscriber gets a poll soon after it is due, and only observations of calls that were
-    /// sent after it subscribed.
+    /// Calls take 100 ms. Each subscriber gets a poll soon after the poll is due, and only observations of calls that
+    /// were sent after the subscription.
     #[test]
     fn every_subscriber_gets_fresh_observations_in_time(events in events()) {
         let (start, mut schedule) = begin();

@@ -24,7 +24,7 @@ impl<K, V, E> Default for SharedAnswers<K, V, E> {
 
 impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
     /// Returns the cached answer, or the one that `ask` returns together with its lifetime. An error is not cached.
-    /// Cancellation: if the caller that runs `ask` is dropped, another waiting caller runs its own.
+    /// Cancellation: if the caller that runs `ask` is dropped, another waiting caller runs its own `ask`.
     pub(crate) async fn get(
         &self,
         key: &K,

@@ -15,7 +15,8 @@ use super::bucket_key::BucketSize;
 const DECREASE_FACTOR: f64 = 0.7;
 /// A busy second without throttles raises the estimated rate by this share of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// The lowest estimated rate, as a share of the documented one. At a lower rate, too few calls correct the estimate.
+/// The lowest estimated rate, as a share of the documented rate. At a lower rate, too few calls would be made to
+/// correct the estimate.
 const MIN_RATE_SHARE: f64 = 0.02;
 /// The time in which the estimated rate rises from zero to the documented rate if EC2 does not throttle.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
@@ -32,7 +33,7 @@ pub(crate) struct TokenBucket {
     refilled_at: Instant,
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
-    /// When EC2 last throttled a call without a decrease of the rate.
+    /// When EC2 last throttled a call and the rate stayed unchanged.
     last_lone_throttle: Option<Instant>,
     last_increase: Instant,
 }
@@ -40,7 +41,7 @@ pub(crate) struct TokenBucket {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
-    /// True if it was the last token in the bucket, so the call was sent at the estimated rate.
+    /// True if the call took the last token in the bucket, and so was sent at the estimated rate.
     scarce: bool,
 }
 
@@ -99,8 +100,8 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// Records that EC2 throttled the call. Returns true if this decreased the rate. A call sent before the last
-    /// decrease, or a lone throttle at the documented rate, does not decrease it.
+    /// Records that EC2 throttled the call. Returns true if this decreased the rate. The rate does not decrease if the
+    /// call was sent before the last decrease, or if this is a lone throttle at the documented rate.
     pub(crate) fn record_throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();
@@ -123,7 +124,7 @@ impl TokenBucket {
         token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
-    /// Returns the estimated capacity. Assumes that other drivers use the same share of it as of the refill.
+    /// Returns the estimated capacity. Assumes that other drivers use the same share of the capacity as of the refill.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

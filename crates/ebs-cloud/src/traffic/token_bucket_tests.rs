@@ -43,7 +43,7 @@ impl Share {
     }
 }
 
-/// Simulates drivers on one account that always have calls to make, for `seconds`. Returns each driver's share of the
+/// For `seconds`, simulates drivers on one account that always have calls to make. Returns each driver's share of the
 /// calls in the second half. A call reaches EC2 after 5 to 105 ms, and its answer takes another 200 ms.
 fn contend(ec2: BucketSize, drivers: &mut [TokenBucket], start: Instant, seconds: u64) -> Vec<Share> {
     let mut bucket = Ec2Bucket::new(ec2, start);

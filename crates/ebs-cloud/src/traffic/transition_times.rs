@@ -1,7 +1,8 @@
 //! Learns how long EC2's state transitions typically take.
 //!
-//! A poll shows only that the transition ended after the previous poll. This module records the previous poll's time,
-//! or half of a first poll's, so that later polls start too early rather than too late.
+//! A poll shows only that the transition ended after the previous poll. This module records the time of the previous
+//! poll or, without a previous poll, half the time of the first poll, so that later polls start too early rather than too
+//! late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,7 @@ pub(crate) enum Transition {
 pub(crate) struct TypicalRange {
     /// The transition rarely ends earlier.
     pub(crate) from: Duration,
-    /// The transition rarely ends later.
+    /// The transition rarely ends later than this.
     pub(crate) to: Duration,
 }
 

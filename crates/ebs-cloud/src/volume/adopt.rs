@@ -68,7 +68,8 @@ fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     enough && allowed
 }
 
-/// Returns true if the encryption matches. The account's default may encrypt a volume that the request does not.
+/// Returns true if the encryption matches. The account's default may encrypt a volume for which the request asks for no
+/// encryption.
 fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
     match &spec.kms_key_id {
         None => found.encrypted || !spec.encrypted,

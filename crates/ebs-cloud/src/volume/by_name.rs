@@ -38,8 +38,8 @@ pub(super) async fn refused_unless_made<E: Ec2>(creation: &Creation<'_, E>, erro
     }
 }
 
-/// Describes until EC2 lists a volume with the name or proves that none exists. Deletes volumes in state error. A
-/// volume that differs from the request counts only once describes are late enough to show a matching one.
+/// Describes until EC2 lists a volume with the name or proves that none exists. Deletes volumes in state error. Ignores
+/// a volume that differs from the request until describes would also show a matching volume.
 pub(super) async fn find_by_name<E: Ec2>(creation: &Creation<'_, E>) -> Result<NameMatch> {
     let &Creation { service, op, spec } = creation;
     let name = Write::VolumeName(spec.name.clone());

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use crate::traffic::Expiring;
 
-/// For about 12 h, EC2 creates no volume for the token of a deleted one. Forgetting the counter earlier costs one call.
+/// For about 12 h after a volume is deleted, EC2 creates no volume for its token. Forgetting the counter earlier costs
+/// one call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::traffic::Transition;
 use crate::wall_clock::age;
 use crate::{CloudError, CloudErrorKind, Object, Result, timeouts};
 
-/// How many times one attempt may switch to the next client token after it lost a volume.
+/// How many times one attempt may switch to the next client token because the current token's volume is lost.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
 enum Submitted {
@@ -90,8 +90,8 @@ pub(super) async fn create<E: Ec2>(creation: &Creation<'_, E>) -> Result<Volume>
     }
 }
 
-/// Handles the loss of the current token's volume. Switches to the next token and returns `None`. If the next volume
-/// would be lost too, returns the error, or a volume with the name that another process created.
+/// Handles the loss of the volume of the current client token. Switches to the next token and returns `None`. If that
+/// token's volume would be lost too, returns the error, or the volume of this name that another process created.
 async fn after_loss<E: Ec2>(creation: &Creation<'_, E>, volume: &Volume, losses: u32) -> Result<Option<Volume>> {
     let &Creation { service, op, spec } = creation;
     service.memory.record_gone(&spec.name, volume);
@@ -218,10 +218,11 @@ async fn has_fewer_iops<E: Ec2>(creation: &Creation<'_, E>, refused: &CreateRequ
     next.is_ok_and(|next| next.iops().is_none_or(|(iops, ..)| iops < asked))
 }
 
-/// Waits until the volume is usable or can never become usable. It may be gone, because the token may be an old one.
+/// Waits until the volume is usable or can never become usable. The volume may be gone, because EC2 may have repeated
+/// its answer to an earlier request.
 async fn await_usable<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_>, volume: &Volume) -> Result<Settled> {
     if service.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
-        // Describes may still list a volume that this process deleted.
+        // DescribeVolumes may still list a volume that this process deleted.
         return Ok(Settled::Deleted);
     }
     let is_old = is_old(service, volume);

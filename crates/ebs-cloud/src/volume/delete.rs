@@ -17,7 +17,7 @@ enum AfterRefusal {
     Deleting,
     /// The volume exists and is in a state in which it could be deleted.
     Present,
-    /// Nothing blocks the deletion any more.
+    /// Nothing blocks the deletion any more, so call DeleteVolume again.
     Retry,
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn delete<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_
         let gone_from = match error.class {
             ErrorClass::MalformedId => break,
             ErrorClass::VolumeNotFound if service.context.recent.is_recent(&Write::Deletion(id.clone())) => break,
-            // The refusal may be as stale as a describe and show the time before the creation.
+            // The refusal may be as stale as a describe and reflect the state before the creation.
             ErrorClass::VolumeNotFound => {
                 let gone_from = service.context.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
                 if asked >= gone_from {
@@ -55,7 +55,8 @@ pub(super) async fn delete<E: Ec2>(service: &VolumeService<E>, op: &OpContext<'_
     Ok(())
 }
 
-/// Describes until EC2 shows the deletion or describes are no longer stale. "Not listed" counts from `gone_from` on.
+/// Describes until EC2 shows the deletion or describes are no longer stale. A describe without the volume proves its
+/// deletion only from `gone_from` on.
 async fn after_failed_deletion<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

@@ -111,7 +111,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         max.is_some()
     }
 
-    /// Sends a dry run with a spare token, because it must not use the token of the creation that needs its result.
+    /// Sends a dry run with a client token of its own. A dry run must not use the token of the creation that waits for
+    /// its result.
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Probed {
         let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());

@@ -33,7 +33,7 @@ pub(crate) struct VolumeMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
-    /// When to describe next, and whether EC2 estimated this time.
+    /// When to describe the volume's status next, and whether EC2 estimated this time.
     Until(Instant, bool),
 }
 
@@ -72,7 +72,7 @@ impl VolumeMemory {
         self.tokens.rotate(name);
     }
 
-    /// Records that the volume of the name's current token is provably gone.
+    /// Records that the volume that was created with the name's current token is provably gone.
     pub(super) fn record_gone(&self, name: &str, volume: &Volume) {
         self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
     }

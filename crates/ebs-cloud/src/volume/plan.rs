@@ -13,8 +13,8 @@ pub(crate) struct SourceSize {
     pub(crate) size: Gib,
 }
 
-/// Returns the size to request from EC2: the required size unchanged, or else the fallback, raised to the minimum of
-/// source and type and capped at the limit.
+/// Returns the size to request from EC2: the required size unchanged, or else the fallback, raised to the minimum size
+/// for the source and the type, and capped at the limit.
 pub(crate) fn size(capacity: &CapacityRequest, volume_type: &VolumeType, source: Option<&SourceSize>) -> Result<Gib> {
     let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
     let required = capacity.required;

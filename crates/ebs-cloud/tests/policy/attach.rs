@@ -145,7 +145,7 @@ async fn attach_to_a_node_in_another_zone_is_refused() {
     assert_mentions(&error, &["different zones"]);
 }
 
-/// If describes show no obstacle for 15 s, the driver retries the attach.
+/// If DescribeVolumes replies show no obstacle for 15 s, the driver retries the attach.
 #[tokio::test(start_paused = true)]
 async fn attach_is_retried_after_an_obstacle_that_disappeared() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {

@@ -1,4 +1,4 @@
-//! How long the driver caches EC2's answers, which operations share a request, and what an empty describe means.
+//! Tests how long the driver caches EC2's answers, which operations share a request, and what an empty describe means.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! How the driver computes the age of an attachment by AWS's own clock, and recognizes it by its attach time.
+//! Tests how the driver computes the age of an attachment by AWS's own clock, and recognizes an attachment by its
+//! attach time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -153,7 +154,7 @@ async fn time_of_day_is_read_from_the_machine_each_time() {
     let features = SnapshotFeatures { lock: Some(lock), ..SnapshotFeatures::default() };
     let spec = snapshot_spec("snap", &volume);
     let error = cloud.snapshots.ensure(&spec, &features, &fixture.waiters).await.unwrap_err();
-    // EC2's clock is right, so EC2 refuses an end of the lock that is in the past.
+    // EC2's clock is right, so EC2 refuses a lock whose end is in the past.
     assert_eq!(error.kind, CloudErrorKind::InvalidArgument, "{error:?}");
     assert_eq!(fixture.count(Action::LockSnapshot), 1, "{}", message_of(&error));
 }

@@ -385,7 +385,7 @@ async fn each_creation_error_maps_to_its_error_kind() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
-/// EC2 repeats its old reply for a used token, and describes may be stale.
+/// EC2 repeats its old reply for a used token, and DescribeVolumes calls may return stale results.
 #[tokio::test(start_paused = true)]
 async fn deleted_volume_in_an_old_reply_is_not_adopted() {
     let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;

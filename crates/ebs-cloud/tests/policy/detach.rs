@@ -122,7 +122,8 @@ async fn lost_detach_call_is_not_reported_as_success() {
 async fn attachment_that_is_not_listed_yet_is_detached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
     fixture.timing(detach_ms(10_000)).await;
-    // The client gave up on the attach before a describe showed it, and describes are stale.
+    // The client gave up on the attach before a DescribeVolumes reply showed the attachment, and replies are still
+    // stale.
     fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
     fixture.abandon_attach(&volume, &node).await;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! How the driver proves a detachment while describes are stale.
+//! How the driver proves a detachment while describe calls return stale results.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn first_empty_describe_proves_detachment_of_an_old_volume() {
     assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
 }
 
-/// This process, a process that has ended, or another process made the attachment.
+/// The attachment was made by this process, by a process that has ended, or by another process.
 #[tokio::test(start_paused = true)]
 async fn stale_empty_describe_does_not_prove_detachment() {
     for who in ["this process", "one that ended", "another one"] {
@@ -129,7 +129,7 @@ async fn detach_of_an_unattached_volume_succeeds_at_once() {
     }
 }
 
-/// While the other client's detach runs, stale describes list no attachment.
+/// While the other client's detach runs, stale DescribeVolumes replies list no attachment.
 #[tokio::test(start_paused = true)]
 async fn detach_by_another_client_is_awaited() {
     let fixture = with_detach_seconds(20).await;
@@ -225,17 +225,19 @@ async fn stale_refusal_does_not_prove_detachment() {
         let (volume, node) = volume_and_node(&fixture).await;
         fixture.attach(&volume, &node).await.unwrap();
         fixture.pass(1).await;
-        // EC2's refusal and its describes are both stale: they show the state before the attachment.
+        // EC2's refusal and its describe responses are both stale: they show the state before the attachment.
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         fixture.ec2.hide_attachments(13);
         let told = fixture.detach(&volume, &node).await;
-        // The refusal is not a proof. The driver sends DetachVolume again once a describe shows the attachment.
+        // The stale refusal does not prove the detachment. The driver sends DetachVolume again once a describe shows
+        // the attachment.
         assert!(told.is_ok() && !is_attached(&fixture).await, "{class:?}: {told:?}");
         assert_eq!(fixture.accepted(Action::DetachVolume), 1, "{class:?}");
     }
 }
 
-/// EC2 may carry out the previous leader's AttachVolume late. The driver waits for it only once, across all attempts.
+/// EC2 may carry out the previous leader's AttachVolume late. The driver waits for the late call only once, across all
+/// attempts.
 #[tokio::test(start_paused = true)]
 async fn not_attached_error_is_proof_only_after_15_s_as_leader() {
     let fixture = with_detach_seconds(1).await;
@@ -245,7 +247,7 @@ async fn not_attached_error_is_proof_only_after_15_s_as_leader() {
     let took = detach_for_real(&fixture, &volume, &node).await;
     assert!(took < Duration::from_secs(1), "no other process has attached it: {took:?}");
     fixture.pass(600).await;
-    // Another process was the leader in between, and EC2 carries out its last call only now.
+    // Another process was the leader in between, and EC2 carries out that process's last call only now.
     fixture.connect(ConnectionId::unique());
     detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }

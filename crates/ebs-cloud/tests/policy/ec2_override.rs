@@ -81,7 +81,7 @@ impl Ec2Override {
     }
 
     hide! {
-        /// Hides all volumes from describes for `seconds` from now, as a stale describe does.
+        /// Makes DescribeVolumes calls show no volumes for `seconds` from now, as stale replies do.
         hide_volumes: override_volumes;
         /// Hides all snapshots from describes for `seconds` from now, as a stale describe does.
         hide_snapshots: override_snapshots;

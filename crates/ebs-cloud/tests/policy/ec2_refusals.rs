@@ -1,4 +1,4 @@
-//! Temporary refusals by EC2: during a modification, while an instance terminates, and with fast restores.
+//! Tests temporary refusals by EC2: during a modification, while an instance terminates, and with fast restores.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
     volume
 }
 
-/// EC2 may list the modification only later.
+/// EC2 may not list the modification at first.
 #[tokio::test(start_paused = true)]
 async fn attach_waits_until_the_modification_ends() {
     for hidden in [0, 14] {

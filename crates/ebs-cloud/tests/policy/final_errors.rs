@@ -192,8 +192,8 @@ async fn broken_volume_found_by_name_is_deleted_if_it_is_ours() {
     assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
 }
 
-/// "Not found" is a proof only 15 s after the volume was last known to exist, and never for a new leader. The same
-/// applies to snapshots.
+/// "Not found" proves the deletion only from 15 s after the volume was last known to exist, and never for a new leader.
+/// The same applies to snapshots.
 #[tokio::test(start_paused = true)]
 async fn not_found_does_not_prove_deletion_of_a_new_volume() {
     for restarts in [false, true] {
@@ -235,7 +235,7 @@ async fn not_found_does_not_prove_deletion_of_a_new_snapshot() {
     }
 }
 
-/// Describes may be stale for up to 15 s after the other process's call.
+/// DescribeSnapshots calls may return stale results for up to 15 s after the other process's call.
 #[tokio::test(start_paused = true)]
 async fn snapshot_of_another_process_is_found_and_not_repeated() {
     let (fixture, volume) = Fixture::with_volume().await;

@@ -32,7 +32,7 @@ impl Fixture {
         Self::with(EngineConfig::default()).await
     }
 
-    /// Starts a process on a simulated EC2 and lets some time pass.
+    /// Starts a driver over a simulated EC2 and lets some time pass.
     pub(crate) async fn with(config: EngineConfig) -> Self {
         let sim = SimEc2::start(config).await.expect("an engine in memory starts");
         sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
@@ -157,7 +157,7 @@ impl Fixture {
         self.cloud.attachments.attach(volume, node, &self.waiters).await
     }
 
-    /// Attaches the volume without the policy.
+    /// Attaches the volume directly in the simulator, without the policy.
     pub(crate) async fn attach_by_hand(&self, volume: &VolumeId, node: &NodeId, device: &str) {
         let (volume, instance, device) = (volume.clone(), node.instance().clone(), DeviceName::new(device));
         let request = AttachRequest { volume, instance, device, card: None };

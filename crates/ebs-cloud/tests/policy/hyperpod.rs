@@ -1,4 +1,4 @@
-//! Volumes of HyperPod nodes, which SageMaker attaches.
+//! Tests volumes of HyperPod nodes, which SageMaker attaches.
 
 use std::time::Duration;
 
@@ -135,7 +135,8 @@ async fn undated_attachment_gets_no_age_from_earlier_ones() {
         if began.elapsed().as_secs() >= 14 {
             return;
         }
-        // Only the first describe after the detach lists an attachment, and it is the earlier one.
+        // Only the first DescribeVolumes reply after the detach lists an attachment, and shows the earlier attachment's
+        // time.
         looks += u32::from(sim.count(Action::DetachClusterNodeVolume) > detaches);
         for attachments in volumes.iter_mut().map(|v| &mut v.attachments) {
             if looks != 1 {

@@ -84,7 +84,7 @@ async fn iops_maximum_in_a_refusal_is_used_at_once() {
     fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
     let volume = fixture.create(&gp3("pvc-1", 1000, 90_000)).await.unwrap();
     assert_eq!((volume.iops, asked(&fixture)), (Some(80_000), vec![Some(90_000), Some(80_000)]));
-    // The driver caches the maximum, as it caches the result of a dry run.
+    // The driver caches the maximum from a refusal, just like the result of a dry run.
     assert_eq!(fixture.create(&gp3("pvc-2", 1000, 90_000)).await.unwrap().iops, Some(80_000));
     assert_eq!((fixture.probes().len(), asked(&fixture).len()), (1, 3));
 }

@@ -1,4 +1,4 @@
-//! Stale describes: a later describe may show an earlier state than the one before it.
+//! Stale describes: a describe may show an earlier state than the previous describe.
 
 use ebs_cloud::{Source, VolumeSpec};
 use ebs_ec2::{Action, Gib, VolumeId};
@@ -20,7 +20,7 @@ fn keep_history(fixture: &Fixture) {
     fixture.sim.faults().add(rule).expect("a rule");
 }
 
-/// A read reports an object as missing at once if this process deleted it or does not know it.
+/// A read immediately reports an object as missing if this process deleted the object or does not know it.
 #[tokio::test(start_paused = true)]
 async fn new_object_is_found_although_describes_are_stale() {
     let fixture = Fixture::new().await;

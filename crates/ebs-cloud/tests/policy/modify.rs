@@ -71,7 +71,7 @@ async fn only_changed_properties_are_sent() {
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
-/// A key that is in both lists gets its new value.
+/// A tag key that is to be both deleted and set gets its new value.
 #[tokio::test(start_paused = true)]
 async fn properties_change_first_then_tags_are_deleted_then_set() {
     let (fixture, volume) = Fixture::with_volume().await;

@@ -1,4 +1,4 @@
-//! Attaches without a preceding describe, and EC2's refusals, with one driver process and with two.
+//! Tests of attaches without a preceding describe, and of EC2's refusals, with one and with two driver processes.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ async fn attach_fails_after_five_device_names_in_use() {
     assert_eq!(fixture.attach(&volume, &node).await.unwrap().device.as_str(), "/dev/xvdaf");
 }
 
-/// An attachment that this process did not make counts only once describes cannot predate it.
+/// The driver reports an attachment that another process made only when describes can no longer show an older state.
 #[tokio::test(start_paused = true)]
 async fn own_attachment_is_reported_at_once() {
     let (mut fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -261,7 +261,8 @@ async fn two_processes_attach_to_one_node_without_conflicts() {
     assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }
 
-/// The driver detaches it only once describes certainly show it. The next attempt uses another device name.
+/// The driver detaches the volume only once it has seen the attachment for longer than a describe can be stale. The
+/// next attempt uses another device name.
 #[tokio::test(start_paused = true)]
 async fn stuck_attachment_of_another_process_is_detached() {
     let (fixture, volume, node) = Fixture::with_volume_and_node().await;
@@ -350,8 +351,8 @@ async fn attachment_made_hours_ago_is_reported_at_once() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
-/// EC2 accepted the first AttachVolume, whose attachment holds its device name. EC2 refuses the second, which must not
-/// release the name.
+/// EC2 accepts the first AttachVolume and refuses the second. The refusal must not release the device name of the first
+/// attachment.
 #[tokio::test(start_paused = true)]
 async fn refused_attach_keeps_the_device_name_of_an_accepted_one() {
     let fixture = Fixture::new().await;

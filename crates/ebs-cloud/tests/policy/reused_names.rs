@@ -37,7 +37,7 @@ async fn volume_is_created_once_despite_many_used_tokens() {
     }
 }
 
-/// A volume that vanishes usually has an unusable key. A volume that a client deleted does not.
+/// An encrypted volume that vanishes usually has an unusable KMS key, but not if a client deleted the volume.
 #[tokio::test(start_paused = true)]
 async fn encrypted_volume_is_created_despite_used_tokens() {
     for burnt_token in BOTH {

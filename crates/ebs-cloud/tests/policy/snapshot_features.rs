@@ -43,8 +43,8 @@ async fn unknown_fast_restore_zone_is_refused_before_the_snapshot() {
     assert_eq!(fixture.mutations(), before);
 }
 
-/// If the driver may not list the zones, only EC2 can check the requested ones. The snapshot cannot be deleted, because
-/// fast restores are enabled in one of them.
+/// If the driver may not list the zones, only EC2 can check the requested zones. The snapshot cannot be deleted,
+/// because fast restores are enabled in one zone.
 #[tokio::test(start_paused = true)]
 async fn error_names_the_zone_without_fast_restores() {
     let (fixture, volume) = Fixture::with_volume().await;

@@ -26,7 +26,7 @@ async fn volume(fixture: &Fixture) -> Volume {
     fixture.cloud.volumes.get(&volume.id).await.expect("it exists")
 }
 
-/// Makes describes show the volume in its current state for 14 s, without later modifications.
+/// Makes DescribeVolumes calls show the volume in its current state for 14 s, without later modifications.
 async fn freeze(fixture: &Fixture, id: &VolumeId) {
     let (began, then) = (Instant::now(), fixture.cloud.volumes.get(id).await.expect("it exists"));
     let is_past = move || began.elapsed() < Duration::from_secs(14);

@@ -1,7 +1,8 @@
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Adds to the error which modes have the flag. Removes clap's advice to put it after `--`, which no mode accepts.
+/// Adds to the error which modes have the flag. Removes clap's advice to put the flag after `--`, which no mode
+/// accepts.
 pub(super) fn explain(mut error: clap::Error, command: &mut Command) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

@@ -57,7 +57,7 @@ fn mode_defaults_to_all() {
     assert!(Flags::read([]).is_ok());
 }
 
-/// Both accept the common flags, and the labeler also accepts the AWS flags. Neither serves CSI.
+/// The labeler and the hook accept the common flags, and the labeler also accepts the AWS flags. Neither serves CSI.
 #[test]
 fn labeler_and_hook_do_not_serve_csi() {
     let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()

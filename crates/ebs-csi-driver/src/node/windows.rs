@@ -1,4 +1,4 @@
-//! The node service over a Windows machine's storage, which a process in a container reaches over csi-proxy.
+//! The node service for the storage of a Windows machine. A process in a container reaches this storage over csi-proxy.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ const REFUSED: [&str; 22] = [
     r"\\.\pip",
 ];
 
-/// Paths that do not lead to a pipe.
+/// Paths that lead neither to a pipe of csi-proxy nor to a parent directory of one.
 const TAKEN: [&str; 10] = [
     r"\\.\pipe\containerd-containerd",
     r"\\.\pipe\docker_engine",

@@ -52,7 +52,8 @@ async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     Ok(Rendered::parse(&text)?.all().to_vec())
 }
 
-/// Removes the sidecar images from an object, which can then be compared without them, and collects the images.
+/// Collects the sidecar images in `images` and removes them from the object, so that objects can be compared without
+/// them.
 fn without_sidecar_images(object: &mut Value, images: &mut BTreeSet<String>) {
     let containers = object.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
     for container in containers.into_iter().flatten().filter(|container| container["name"] != "ebs-plugin") {

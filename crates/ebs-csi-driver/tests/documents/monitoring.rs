@@ -106,7 +106,7 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// promtool accepts the alerts as rules. In its case of `alerts.test.yaml`, each alert fires, but not before the
+/// promtool accepts the alerts as rules. In its test case in `alerts.test.yaml`, each alert fires, but not before the
 /// expected time.
 #[tokio::test]
 async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<()> {

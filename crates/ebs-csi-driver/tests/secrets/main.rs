@@ -39,7 +39,7 @@ fn secrets() -> HashMap<String, String> {
 }
 
 /// Starts a collector in its own directory below `dir`. Configures a controller with all of its output enabled and with
-/// these variables, from which it takes its credentials.
+/// these variables, which contain its credentials.
 async fn controller_with(
     dir: &Path,
     name: &str,

@@ -1,7 +1,7 @@
 pub(super) fn integer(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    // Go reads a leading zero as octal, so 017 would not be 17. Reject it.
+    // Go reads a leading zero as octal, so 017 would be 15. Reject such a number.
     if !decimal || (digits.len() > 1 && digits.starts_with('0')) {
         return Err(format!("unsupported number {text}: must be a decimal integer"));
     }

@@ -52,7 +52,7 @@ impl Parser {
         self.peek()
     }
 
-    /// Consumes the next token, and the spaces before it, if it is this one. Returns true when it was.
+    /// Consumes the next token, and the spaces before it, if the token equals `token`. Returns true if it was consumed.
     fn accept(&mut self, token: &Token) -> bool {
         let found = self.peek_word() == Some(token);
         if found {

@@ -112,7 +112,7 @@ impl Verb {
     }
 }
 
-/// Parses the number at the start of the text, or returns 0 without one. Also returns the rest.
+/// Parses the number at the start of the text, or returns 0 if the text starts differently. Also returns the rest of the text.
 fn number(text: &str) -> Result<(usize, &str), String> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

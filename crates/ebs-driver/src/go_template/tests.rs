@@ -18,8 +18,8 @@ const VALUES: &str = include_str!("tests/values.txt");
 /// Templates that are rejected. `⏎` stands for a new line.
 const REFUSED: &str = include_str!("tests/refused.txt");
 
-/// Templates that Go accepts and this crate rejects. They have constants that no value needs, or values that do not fit
-/// `printf`'s format, for which Go writes an error into the text.
+/// Templates that Go accepts and this crate rejects. They have kinds of constants that no tag value needs, or arguments
+/// that do not fit `printf`'s format, for which Go writes an error into the text.
 const LEFT_OUT: &str = include_str!("tests/left_out.txt");
 
 /// Verbs and flags of Go's `printf` that are not supported.

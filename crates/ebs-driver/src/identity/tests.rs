@@ -12,7 +12,7 @@ async fn probe(service: &IdentityService) -> Option<bool> {
     service.probe(Request::new(ProbeRequest {})).await.expect("probe never fails").into_inner().ready
 }
 
-/// The driver is not ready before that.
+/// Until then, Probe reports that the driver is not ready.
 #[tokio::test(start_paused = true)]
 async fn probe_is_ready_once_all_services_are_available() {
     for mode in [Mode::Controller, Mode::Node, Mode::All] {

@@ -19,7 +19,8 @@ pub(super) enum Mounted {
     AsWanted,
 }
 
-/// Compares the topmost mount at the staging path with the request and the device, which is proven to be the volume.
+/// Compares the topmost mount at the staging path with the request and with the device, which is proven to belong to
+/// the volume.
 pub(super) fn staged(
     entry: Option<&MountEntry>,
     device: DeviceNumber,

@@ -96,7 +96,7 @@ pub enum NodeRefusal {
     BoundRaw { at: String },
     #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
     MountedToo { at: String },
-    /// A process, or a mount in another namespace, holds the disk. The mount table does not show it.
+    /// A process, or a mount in another namespace, holds the disk. The mount table does not show this holder.
     #[error("publish the raw device: it is held by {by}, and a write to it could destroy a file system on it")]
     HeldBeforeRaw { by: String },
     /// The volume is still used elsewhere, so the driver cannot unstage it. It has unmounted nothing.

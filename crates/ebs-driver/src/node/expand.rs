@@ -56,8 +56,8 @@ enum Writable {
 }
 
 impl Mount {
-    /// Returns the oldest writable mount, which is at the staging path. A hung tool at a pod's mount would prevent its
-    /// unmount.
+    /// Returns the oldest writable mount, which is at the staging path. A tool that hangs at a pod's mount would
+    /// prevent the unmount of the pod's mount.
     fn writable(&self, device: DeviceNumber) -> Writable {
         let is_whole = |entry: &&MountEntry| entry.root == self.entry.root || entry.root.as_os_str() == "/";
         let is_seen = |entry: &&MountEntry| self.table.topmost(&entry.target).is_some_and(|top| top.id == entry.id);

@@ -91,7 +91,7 @@ pub(super) async fn after_mount(
     }
 }
 
-/// Grows a mounted file system, and records if it is still smaller than its disk. `at` must be a writable mount.
+/// Grows a mounted file system, and records whether it is still smaller than its disk. `at` must be a writable mount.
 pub(super) async fn in_place(
     node: &LinuxNode,
     device: &Device,

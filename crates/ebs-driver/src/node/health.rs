@@ -11,7 +11,7 @@ use crate::rpc::Rpc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ailment {
-    /// `Inaccessible` when the data cannot be reached, `Degraded` when it can be read, but writes may fail.
+    /// `Inaccessible` when the data cannot be reached, `Degraded` when the data is readable but writes may fail.
     status: VolumeHealthErrorType,
     reason: &'static str,
     message: String,

@@ -13,7 +13,8 @@ use super::request::VolumePath;
 
 const NAMED: usize = 4;
 
-/// Fails while the disk is bound as a raw device elsewhere: writes there would corrupt a file system here.
+/// Fails while the disk is bound as a raw device at a path other than `here`: writes through that path would corrupt a
+/// file system.
 pub(super) async fn refuse_raw_binds(node: &LinuxNode, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
     let uses = uses(node, disk).await?;
     let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
@@ -72,7 +73,7 @@ fn left_over<'a>(uses: &'a DiskMounts, staging: &'a Path) -> impl Iterator<Item 
     mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
 }
 
-/// Refuses to report a volume as unstaged while something holds its disk where the mount table does not show it. First
+/// Refuses to report a volume as unstaged while something that the mount table does not show holds its disk. First
 /// thaws a frozen file system without mounts. On success, all unsynced writes are on the disk.
 pub(super) async fn ensure_released(
     node: &LinuxNode,

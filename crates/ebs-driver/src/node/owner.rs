@@ -1,6 +1,6 @@
-//! Determines which volume a mount belongs to. The driver does this before it unmounts or uses a mount. Unmounts dead
-//! mounts, whose disk has vanished or whose file system was shut down, if no process can lose data. A device that hangs
-//! or cannot be identified does not count as vanished.
+//! Determines which volume a mount belongs to, before the driver uses or unmounts the mount. Also unmounts dead mounts,
+//! whose disk has vanished or whose file system was shut down, if no process can lose data. A device that hangs or
+//! cannot be identified does not count as vanished.
 
 use std::path::{Path, PathBuf};
 
@@ -123,7 +123,8 @@ async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId)
     }
 }
 
-/// Finds the owner of a mount for a node-local volume, whose ID is unknown. Any existing disk or device node counts.
+/// Finds the owner of a mount for a node-local volume, whose ID is unknown. Accepts any existing disk or device node as
+/// the volume.
 async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
         let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
@@ -158,7 +159,8 @@ pub(super) async fn staged(
     }
 }
 
-/// Unmounts mounts with vanished disks from a path, topmost first. Stops at a mount whose disk has not vanished.
+/// At a path, unmounts the mounts whose disks have vanished, topmost first. Stops at a mount whose disk has not
+/// vanished.
 pub(super) async fn clear_vanished(
     node: &LinuxNode,
     volume: &VolumeId,

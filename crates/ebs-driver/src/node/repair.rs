@@ -94,7 +94,7 @@ pub(super) async fn mount(
     };
     ensure_wanted(waiters, "checking the file system")?;
     match node.mounter.check(device).await {
-        // The superblock was not marked before the mount, so there was no interrupted growth.
+        // Before the mount, the superblock had no error mark, so no growth was interrupted.
         Err(error @ CheckError::Tool(_)) if mounts => warn_unchecked(plan, &chain(&error)),
         checked => checked?,
     }
@@ -192,7 +192,7 @@ pub(super) fn is_emergency(entry: &MountEntry) -> bool {
 }
 
 /// Unmounts an unused staged file system that turned read-only after errors or has recorded errors. Returns true when
-/// the caller must start again. A file system in use stays mounted while it is writable, and is refused otherwise.
+/// the caller must start again. Leaves a file system in use mounted, and returns an error if it is not writable.
 pub(super) async fn clear_unchecked(
     node: &LinuxNode,
     plan: &Stage,

@@ -189,7 +189,8 @@ impl VolumePath {
 pub(super) struct Expand {
     pub(super) handle: Handle,
     pub(super) path: NodePath,
-    /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify it.
+    /// `Some(true)` when the request is for a raw block volume, `None` when the request does not specify the access
+    /// type.
     pub(super) is_block: Option<bool>,
     pub(super) required: Option<Bytes>,
 }

@@ -89,7 +89,8 @@ impl NodeRpcs for LinuxNode {
         Ok(csi::NodeUnstageVolumeResponse {})
     }
 
-    /// Publishes a volume. [`PlaceError`] ensures that no error has a final code while the volume is mounted there.
+    /// Publishes a volume. [`PlaceError`] ensures that no error has a final code while the volume is mounted at the
+    /// target path.
     async fn publish(
         node: &Arc<Self>,
         request: csi::NodePublishVolumeRequest,

@@ -129,7 +129,7 @@ async fn record(node: &LinuxNode, plan: &Stage, device: &Device) -> Result<Forma
     record.map_err(Cause::io("identify this attachment"))
 }
 
-/// Checks a file system before its mount, and grows it if the kernel would not permit that later.
+/// Checks a file system before its mount, and grows it if the kernel would not permit growth after the mount.
 async fn check_and_grow(
     node: &LinuxNode,
     plan: &Stage,

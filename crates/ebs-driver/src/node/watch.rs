@@ -47,8 +47,8 @@ impl NodeService {
         }
     }
 
-    /// Returns the volumes, sorted by ID, whose growth failed or whose file system has been smaller than its disk for
-    /// more than five minutes, each with the number of bytes on the disk that the file system does not use.
+    /// Returns the volumes whose growth failed, or whose file system has been smaller than its disk for more than five
+    /// minutes, sorted by ID. Each has the number of bytes on the disk that its file system does not use.
     pub fn volumes_not_grown(&self) -> Vec<(VolumeId, u64)> {
         self.implementation().backlog.reported()
     }

@@ -6,8 +6,8 @@ use super::{Key, Operations};
 use crate::timeouts;
 
 impl Operations {
-    /// Refuses new operations from now on, and waits until the running ones have ended, for at most `limit`. Asks
-    /// operations that no caller waits for to end. Returns the keys of the operations that still run.
+    /// Refuses new operations from now on, and asks operations without a waiting caller to end. Waits at most `limit`
+    /// until the running operations have ended. Returns the keys of the operations that still run.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
         self.slots().is_closing = true;
         self.tasks.close();

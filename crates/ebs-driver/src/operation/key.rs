@@ -18,7 +18,8 @@ pub enum Key {
     CreateSnapshot(String),
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
-    /// NodeStageVolume and NodeUnstageVolume, by volume. They exclude publish and growth.
+    /// NodeStageVolume and NodeUnstageVolume, by volume. Neither runs at the same time as a publish or growth of the
+    /// volume.
     NodeVolume(VolumeHandle),
     /// NodeExpandVolume, by volume.
     NodeGrowth(VolumeHandle),

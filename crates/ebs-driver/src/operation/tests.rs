@@ -227,8 +227,8 @@ async fn result_of_a_finished_operation_is_not_replayed() {
     }
 }
 
-/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume that no caller waits for. Until the publish has
-/// ended, no call can join it.
+/// This is how ControllerUnpublishVolume waits for a ControllerPublishVolume that no caller waits for. No call can join
+/// that publish any more.
 #[tokio::test(start_paused = true)]
 async fn new_operation_waits_for_a_running_abandoned_one() {
     let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());

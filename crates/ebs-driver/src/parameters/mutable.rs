@@ -18,7 +18,8 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     pub(super) throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Names for templates. Empty at creation: the provisioner then adds them to the StorageClass parameters.
+    /// Names for templates. Empty when a volume is created: the provisioner then adds them to the StorageClass
+    /// parameters.
     pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
     /// The keys of tags to delete.

@@ -112,7 +112,7 @@ impl VolumeParameters {
         let mut left_out = Vec::new();
         let [has_iops, has_throughput] = [volume_type.has_iops_to_choose(), volume_type.has_throughput_to_choose()];
         let [by_number, by_gib] = [attributes.iops.flatten(), attributes.iops_per_gib()].map(|set| set.is_some());
-        // A class that sets both parameters contradicts itself, whatever its type.
+        // A class that sets both the IOPS and the IOPS per GiB contradicts itself, whatever its volume type.
         let is_clear = self.iops.is_none() || self.iops_per_gib.is_none() || by_number || by_gib;
         let mut drop_iops =
             |set: &mut Option<NonZeroU32>, key: &str, overridden: bool, (by_other, other): (bool, &str)| {

@@ -104,7 +104,8 @@ fn method(path: &str) -> &'static str {
     Rpc::from_path(path).map_or("unknown", Rpc::name)
 }
 
-/// Adds the other services to the socket. When it is dropped before [`StartupGate::open`], the waiting calls fail.
+/// Adds the services other than Identity to the socket. If the gate is dropped before [`StartupGate::open`], the
+/// waiting calls fail.
 #[derive(Debug)]
 pub struct StartupGate(watch::Sender<Option<Routes>>);
 

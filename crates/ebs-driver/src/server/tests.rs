@@ -78,7 +78,7 @@ impl Seen {
     }
 }
 
-/// A server for one test, which stops when this is dropped.
+/// A server for one test. The server stops when this value is dropped.
 struct World {
     _directory: TempDir,
     socket: PathBuf,
@@ -378,7 +378,7 @@ async fn identity_answers_during_startup_and_other_calls_wait() {
         let request = GetCsiDriverModificationCapabilityRequest {};
         modify.get_csi_driver_modification_capability(request).await.map(drop)
     });
-    // The client sends this call after the other call, but gets the response first.
+    // The client sends an Identity call after the call that waits, but the Identity call is answered first.
     world.identity_answers().await;
     assert!(calls.try_join_next().is_none(), "no service could have answered it");
     gate.open(services(Some(controller().await), None::<CsiNode<NotEc2>>));

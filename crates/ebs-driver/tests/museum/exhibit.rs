@@ -73,7 +73,7 @@ pub(crate) fn size(bytes: u64) -> String {
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     Words(String),
-    /// The message reports data of an unknown kind, whose first byte is in this range.
+    /// The message reports data of an unknown kind whose first byte is at an offset in this range.
     Between(u64, u64),
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn mbr(kind: u8) -> Step {
     written(At(0), &[(446, &entry), (510, &[0x55, 0xaa])])
 }
 
-/// Returns the step for a Linux RAID superblock, version 1, for this sector.
+/// Returns the step that writes a Linux RAID superblock, version 1, for this sector.
 pub(crate) fn raid_1(place: Place, sector: u64) -> Step {
     let mut superblock = laid_out(&[
         (0, b"\xfc\x4e\x2b\xa9\x01\0\0\0"),
@@ -129,7 +129,7 @@ pub(crate) fn lvm() -> Step {
     )
 }
 
-/// Returns the steps for the volume header and the file system header of VMFS.
+/// Returns the steps that write the volume header and the file system header of VMFS.
 pub(crate) fn vmfs() -> Vec<Step> {
     vec![written(At(MIB), &[(0, b"\x0d\xd0\x01\xc0")]), written(At(2 * MIB), &[(0, b"\x5e\xf1\xab\x2f")])]
 }

@@ -73,8 +73,9 @@ fn record_file(node: &Node) -> PathBuf {
     node.path("state").join(format!("format-{}", node.volume))
 }
 
-/// The format record permits a format only if it is unchanged, and only for the same disk in the same attachment. It
-/// permits none if the attachment, kernel boot, volume, size or file system differs, or if the record is truncated.
+/// The format record permits formatting only if it is unchanged, and only for the same disk in the same attachment. It
+/// does not permit formatting if the attachment, kernel boot, volume, size or file system differs, or if the record is
+/// truncated.
 #[test]
 fn altered_or_foreign_record_does_not_permit_a_format() {
     with_node(async |node| {
@@ -118,7 +119,7 @@ fn altered_or_foreign_record_does_not_permit_a_format() {
             }
             is_refused(node, request, Code::FailedPrecondition, &["not blank", "40960"]).await;
         }
-        // Cross-check: the unchanged record permits the format.
+        // Cross-check: with the unchanged record, the driver formats the disk.
         node.staged("ext4").await;
     });
 }

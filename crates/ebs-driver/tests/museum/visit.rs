@@ -110,7 +110,7 @@ fn room(exhibits: Vec<Exhibit>) {
 }
 
 /// Each disk contains a wiped, incomplete or unsupported file system, a partition table, a volume-manager or RAID
-/// member, encryption, swap, data without a file system, or one byte at any position that the proof reads.
+/// member, encryption, swap, data without a file system, or one byte at any position that the blank-disk check reads.
 #[test]
 fn no_disk_with_contents_is_formatted_mounted_or_changed() {
     std::thread::scope(|threads| {
@@ -121,7 +121,7 @@ fn no_disk_with_contents_is_formatted_mounted_or_changed() {
     });
 }
 
-/// The proof must be faster than the timeout of NodeStageVolume.
+/// NodeStageVolume must prove that a disk is blank before the call times out.
 #[test]
 fn blank_disk_of_15_tib_is_proven_blank_within_the_timeout() {
     in_mount_namespace(|| async {

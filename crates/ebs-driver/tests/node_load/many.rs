@@ -28,7 +28,7 @@ struct Mounts(Vec<PathBuf>);
 impl Drop for Mounts {
     fn drop(&mut self) {
         for at in &self.0 {
-            // This fails if the test ended before it mounted this path.
+            // The unmount fails if the test ended before it mounted this path.
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }

@@ -1,4 +1,4 @@
-//! Tests the codes of NodeStageVolume and NodePublishVolume. After a code that the kubelet treats as final, it forgets
+//! Tests the codes of NodeStageVolume and NodePublishVolume. After a code that it treats as final, the kubelet forgets
 //! the volume or the mount at the target path. The driver must not return such a code while something is mounted.
 
 use ebs_testkit::kubelet::is_final;
@@ -52,7 +52,7 @@ fn stage_code_is_never_final_while_the_path_is_mounted() {
     });
 }
 
-/// A NodeStageVolume request for a raw block volume mounts nothing, so it succeeds even then.
+/// A NodeStageVolume request for a raw block volume mounts nothing, so it succeeds even with a raw device at the path.
 #[test]
 fn stage_code_is_not_final_while_a_raw_device_is_at_the_path() {
     with_node(async |node| {
@@ -82,8 +82,8 @@ fn publishes_that_fail(node: &Node) -> Vec<(&'static str, csi::NodePublishVolume
     ]
 }
 
-/// The codes are also not final while the file system is mounted only at the target. After the unmount, they are final
-/// again.
+/// Even while the file system is mounted only at the target, the error codes of NodePublishVolume are not final. After
+/// the unmount, they are final again.
 #[test]
 fn publish_code_is_never_final_while_the_target_is_mounted() {
     with_staged_node(async |node| {

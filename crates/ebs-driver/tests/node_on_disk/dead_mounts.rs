@@ -101,7 +101,8 @@ fn idle_copy_of_a_dead_mount_does_not_block_a_stage() {
 }
 
 /// A volume after a forced detachment and a new attachment: its data is on a new disk, and the kernel no longer lists
-/// the previous disk. A loop device with mounts cannot vanish, so the test uses a sysfs that does not list it.
+/// the previous disk. A loop device with mounts cannot vanish, so the test uses a sysfs that does not list the loop
+/// device.
 struct CameBack {
     disk: LoopDevice,
     calls: Calls,
@@ -128,7 +129,7 @@ impl CameBack {
     }
 }
 
-/// One call each of NodeStageVolume and NodePublishVolume is enough.
+/// One call each of NodeStageVolume and NodePublishVolume is enough to replace the mounts.
 #[test]
 fn reattached_volume_replaces_its_dead_mounts() {
     with_staged_node(async |node| {

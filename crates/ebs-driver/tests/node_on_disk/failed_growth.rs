@@ -111,8 +111,8 @@ fn ext4_with_clusters_is_staged_at_its_present_size() {
 #[test]
 fn file_system_at_its_block_limit_is_staged() {
     in_mount_namespace(|| async {
-        // With blocks of 2 KiB the limit is 8 TiB. With 4 KiB it would be 16 TiB, more than the maximum file size on
-        // ext4. With clusters, mkfs only has to create a few groups.
+        // With blocks of 2 KiB, 2^32 - 1 blocks are 8 TiB. With 4 KiB they would be 16 TiB, more than the maximum file
+        // size on ext4. The `bigalloc` clusters let mkfs create only a few groups.
         let node = Node::new(9 * TIB);
         let device = node.disk.path().to_str().unwrap().to_owned();
         let options =
@@ -131,7 +131,7 @@ fn file_system_at_its_block_limit_is_staged() {
 
 /// NodeStageVolume fails if the check before a growth finds damage, but not if the check cannot run. resize2fs marks
 /// the file system before it moves data. After an interrupted growth, the driver checks the file system before the
-/// mount, and does not mount it if the check cannot repair it.
+/// mount, and does not mount one that the check cannot repair.
 #[test]
 fn file_system_is_checked_before_and_after_a_failed_growth() {
     in_mount_namespace(|| async {

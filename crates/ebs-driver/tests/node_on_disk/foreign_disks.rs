@@ -115,7 +115,7 @@ fn device_with_a_raw_bind_mount_is_not_formatted_or_mounted() {
         unmount(node.path("elsewhere")).await;
         stage().await.unwrap();
         node.unstage().await.unwrap();
-        // The same applies if the disk has a file system.
+        // The driver also refuses a bound disk that has a file system.
         bind_raw(node, "elsewhere");
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.mounts_at("staging").await.is_empty());
@@ -142,7 +142,7 @@ fn file_system_with_a_raw_bind_is_not_published_or_grown() {
     });
 }
 
-/// The bind mount is of a previous device with the same number.
+/// The bind mount refers to a previous device with the same number.
 #[test]
 fn raw_device_is_not_published_if_an_old_bind_has_its_number() {
     with_node(async |node| {

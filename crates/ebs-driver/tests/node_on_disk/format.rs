@@ -142,7 +142,8 @@ fn unstage_removes_the_record_of_an_interrupted_format() {
 #[test]
 fn format_record_is_removed_before_the_first_mount() {
     with_node(async |node| {
-        // The format succeeds and the mount fails. A later mount of the volume may allow writes.
+        // The format succeeds and the mount fails. No record may remain, because a later mount of the volume may allow
+        // writes.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::InvalidArgument, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
         assert_eq!(records(node), 0);

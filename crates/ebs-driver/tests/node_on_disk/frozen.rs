@@ -39,7 +39,7 @@ impl Thawed {
 
 impl Drop for Thawed {
     fn drop(&mut self) {
-        // A new mount of the device shows the live file system, wherever else it is mounted.
+        // A new mount of the device shows the live file system, even if that is also mounted elsewhere.
         let place = self.place.path();
         if mount(&self.device, place, "ext4", MountFlags::empty(), None).is_ok()
             || mount(&self.device, place, "xfs", MountFlags::empty(), None).is_ok()

@@ -7,7 +7,7 @@ use ebs_testkit::writer::Writer;
 
 use crate::prelude::*;
 
-/// Small enough to grow twice, and large enough for the tools.
+/// A disk that is small enough to grow twice, and large enough for the tools.
 const SIZE: u64 = 320 * MIB;
 
 pub(crate) fn may_grow_mounted_ext() -> bool {

@@ -96,8 +96,8 @@ fn expansion_at_a_read_only_target_grows_the_file_system() {
     });
 }
 
-/// An administrator has remounted the superblock read-only below a writable mount. The driver cannot find out why it is
-/// read-only, and reports that the file system has not grown.
+/// An administrator has remounted the superblock read-only below a writable mount. The driver cannot find out why the
+/// superblock is read-only, and reports that the file system has not grown.
 #[test]
 fn file_system_remounted_read_only_does_not_grow() {
     with_staged_node(async |node| {

@@ -1,4 +1,4 @@
-//! Tests that volumes in use can move from the reference driver to this driver and back without effect on their pods.
+//! Tests that volumes in use can move from the reference driver to this driver and back without affecting their pods.
 //! This driver takes over the mounts of the reference driver, and leaves its own mounts in the form that the reference
 //! driver expects.
 //!
@@ -183,7 +183,7 @@ fn node_local_volume_of_the_reference_driver_is_taken_over() {
 }
 
 /// The volume's mount table entry has six plain fields and names the device as the source, as the reference driver
-/// expects. blkid and fsck find a clean file system of the type. The directories of volume, target and staging contain
+/// expects. blkid and fsck find a clean file system of the type. The volume, target and staging directories contain
 /// only the pod's files. The reference driver only has to unmount and remove the paths.
 #[test]
 fn mounts_can_be_handed_back_to_the_reference_driver() {

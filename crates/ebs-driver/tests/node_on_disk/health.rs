@@ -1,4 +1,4 @@
-//! Tests the health of the node's volumes as NodeGetVolumeHealth and the health watch report it.
+//! Tests what NodeGetVolumeHealth and the health watch report about the node's volumes.
 
 use ebs_ec2::VolumeId;
 
@@ -10,8 +10,8 @@ fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<(Vo
     vec![(node.volume.clone(), status, reason)]
 }
 
-/// A driver that was started after NodeStageVolume also finds the volume. The log reports the problem once, and its end
-/// once.
+/// A driver that starts after NodeStageVolume also detects the problem. It logs the start and the end of the problem
+/// once each.
 #[test]
 fn health_watch_finds_a_vanished_volume_and_logs_it_once() {
     with_staged_node(async |node| {
@@ -69,7 +69,7 @@ fn raw_volumes_and_volumes_of_a_previous_driver_are_watched() {
         request.staging_target_path = node.text(kubelets);
         node.stage(request).await.unwrap();
         std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
-        // A driver with an empty volume register, as after a change from the reference driver.
+        // A driver with an empty volume register, as after switching from the reference driver.
         let heir = node.again(|config| config.state_dir = node.path("another-state"));
         let seen = async {
             while heir.service.unhealthy_volumes() != unhealthy(&node, "Degraded", "ReadOnlyAfterErrors") {

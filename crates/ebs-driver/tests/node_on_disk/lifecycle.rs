@@ -1,5 +1,5 @@
 //! Tests whole lifecycles of volumes: each file system with each format option of a StorageClass. Several pods use a
-//! volume. The driver unstages and stages it again, and each time it has the same data.
+//! volume. The driver unstages and stages it again, and each time the volume has the same data.
 
 use ebs_driver::context::FormatKey;
 use ebs_driver::node::NodeOptions;
@@ -14,7 +14,7 @@ const DATA: u64 = MIB;
 
 /// The parameters of a new file system.
 struct Asked {
-    /// The options of its StorageClass.
+    /// The StorageClass options that request this file system.
     options: Vec<(&'static str, &'static str)>,
     /// Words that dumpe2fs or xfs_info must print.
     shows: &'static str,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use tracing::subscriber::DefaultGuard;
 
-/// Collects the log lines of this thread until it is dropped.
+/// Collects the log lines of this thread until the collector is dropped.
 pub(crate) struct Log {
     lines: Lines,
     _guard: DefaultGuard,

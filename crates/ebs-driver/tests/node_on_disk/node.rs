@@ -48,8 +48,8 @@ pub(crate) struct Calls {
     pub(crate) service: NodeService,
     /// The CSI handle of the volume.
     pub(crate) handle: String,
-    /// Whether mutating calls also wait until the volume register is on disk, so that a test's second service can read
-    /// it. The RPCs do not wait.
+    /// Whether the mutating calls of this struct also wait until the volume register is on disk, so that a test's
+    /// second service can read it. The RPCs themselves do not wait.
     pub(crate) awaits_register: bool,
     pub(crate) place_path: PathBuf,
 }
@@ -70,7 +70,7 @@ impl Calls {
         outcome.map(drop)
     }
 
-    /// Calls NodeStageVolume. Checks that the code does not cause the kubelet to forget a mount.
+    /// Calls NodeStageVolume. Checks that the status code does not cause the kubelet to forget a mount.
     pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::stage(&self.service, request).await).await
     }
@@ -84,7 +84,7 @@ impl Calls {
         self.written(self.service.node_unstage_volume(Request::new(request)).await).await
     }
 
-    /// Calls NodePublishVolume. Checks that the code does not cause the kubelet to forget a mount of the volume.
+    /// Calls NodePublishVolume. Checks that the status code does not cause the kubelet to forget a mount of the volume.
     pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
         self.written(kubelet::publish(&self.service, request).await).await
     }

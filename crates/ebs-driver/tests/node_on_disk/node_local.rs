@@ -98,7 +98,7 @@ fn node_local_volume_grows_with_its_device() {
                 assert_eq!(bytes, i64::try_from(192 * MIB).unwrap());
                 assert!(total(&local, "staging").await > before);
             }
-            // If the mounted ext file system may not grow, the error names the missing capability.
+            // If the driver may not grow the mounted ext file system, the error names the missing capability.
             Err(status) => assert!(status.message().contains("CAP_SYS_RESOURCE"), "{status}"),
         }
         std::fs::create_dir(node.path("elsewhere")).unwrap();

@@ -38,7 +38,7 @@ fn partition_is_staged_and_the_rest_of_the_disk_is_unchanged() {
                 std::fs::write(node.path("target/file"), "kept").unwrap();
             }
             assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
-            // A partition does not grow with its disk, so NodeExpandVolume returns its current size.
+            // A partition does not grow with its disk, so NodeExpandVolume returns the partition's current size.
             let size = node.expand_to(node.text("target"), i64::try_from(WHOLE).unwrap()).await.unwrap();
             assert_eq!(size, i64::try_from(WHOLE - MIB).unwrap());
             refused(node.unstage().await, Code::FailedPrecondition, &["still in use"]);

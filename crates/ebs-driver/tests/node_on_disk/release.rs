@@ -115,7 +115,7 @@ pub(crate) async fn another_namespace(node: &Node, file: Option<&str>) -> Proces
     let process = Process::spawn(spec).unwrap();
     let own = Path::new("/proc").join(process.pid().to_string());
     let sleeps = async {
-        // The process starts sleep last, when it is in its namespace and has the file open.
+        // `sleep` starts only after the process has entered its namespace and opened the file.
         while std::fs::read_to_string(own.join("comm")).unwrap().trim() != "sleep" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

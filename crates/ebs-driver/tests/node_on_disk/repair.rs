@@ -111,7 +111,7 @@ fn file_system_with_an_error_only_in_its_journal_is_checked() {
             let (e2fsck, log) = (TracedTools::that_works(&node, "e2fsck"), Log::listen());
             node.staged("ext4").await;
             assert_eq!((e2fsck.started().len(), state(&node.disk).unwrap()), (1, CLEAN), "{knows_journal_blocks}");
-            // If the superblock shows where the journal is, the driver checks before the first mount.
+            // If the superblock shows where the journal is, the driver runs e2fsck before the first mount.
             let mounted_before = log.lines_with(&["WARN", "mounting the file system revealed errors"]).len();
             assert_eq!(mounted_before, usize::from(!knows_journal_blocks));
             drop(log);
@@ -131,7 +131,7 @@ fn file_system_with_an_error_only_in_its_journal_is_checked() {
 fn health_reports_an_error_in_the_superblock() {
     with_used_node(async |node, kept| {
         record_journal_error(&node.disk).unwrap();
-        // Mount the volume as the reference driver does, which does not read the journal.
+        // Mount the volume like the reference driver, which does not read the journal.
         std::fs::create_dir(node.path("staging")).unwrap();
         rustix::mount::mount(node.disk.path(), node.path("staging"), "ext4", MountFlags::empty(), None).unwrap();
         let health = node.health(node.text("staging")).await.unwrap();
@@ -240,7 +240,8 @@ fn file_system_with_a_half_done_repair_is_not_mounted() {
     });
 }
 
-/// resize2fs marks the file system while it works. The kernel has then counted no errors, unlike after damage.
+/// resize2fs sets the file system's error state while it works. Unlike after damage, the kernel has then counted no
+/// errors.
 #[test]
 fn possibly_half_grown_file_system_is_not_mounted_unchecked() {
     with_used_node(async |node, _| {
@@ -296,7 +297,7 @@ fn pod_that_writes_never_gets_a_read_only_file_system() {
     });
 }
 
-/// The file system turned read-only, but this is enough for the request.
+/// The file system turned read-only, but the request needs only a read-only mount.
 #[test]
 fn read_only_stage_accepts_a_file_system_turned_read_only() {
     with_used_node(async |node, _| {

@@ -59,7 +59,7 @@ fn full_size_device_and_its_smaller_partition_are_staged() {
     });
 }
 
-/// The clients of the first calls cancel them after 0 to 50 ms.
+/// The clients cancel the first calls after 0 to 50 ms.
 #[test]
 fn repeated_stage_finds_one_file_system_and_one_mount() {
     with_node(async |node| {
@@ -79,8 +79,8 @@ async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
 
-/// If the file system can grow while it is mounted, the next call grows it. Otherwise, the next call that mounts it
-/// grows it.
+/// If the file system can grow while it is mounted, the next NodeStageVolume call grows it. Otherwise, the next call
+/// that mounts the file system grows it.
 #[test]
 fn next_stage_finishes_an_unfinished_growth() {
     in_mount_namespace(|| async {

@@ -111,8 +111,8 @@ fn node_with_a_corrupt_register_reads_its_valid_entries() {
     });
 }
 
-/// The record of an interrupted format does not block NodeUnstageVolume. The record stays on disk, but permits no later
-/// format.
+/// The record of an interrupted format does not block NodeUnstageVolume. The record stays on disk, but does not permit
+/// a later format.
 #[test]
 fn unstage_succeeds_when_a_record_cannot_be_removed() {
     with_node(async |node| {

@@ -30,7 +30,7 @@ impl TracedTools {
         Self { trace, device: node.disk.path().display().to_string(), _replaced }
     }
 
-    /// Makes every program that may change a disk fail.
+    /// Makes all programs fail that may change a disk.
     pub(crate) fn that_fail(node: &Node) -> Self {
         Self::new(node, &THAT_CHANGE.map(|tool| (tool, "echo broken on purpose >&2; exit 9")))
     }

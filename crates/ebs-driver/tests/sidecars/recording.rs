@@ -72,7 +72,7 @@ impl Recording {
         self.lines.iter().enumerate().filter(|(_, line)| mutates(line)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the calls that had ended when this one began: it may need their responses.
+    /// Returns the calls that had ended when the call at `place` began, which may need their responses.
     pub(crate) fn ended_before(&self, place: usize) -> impl Iterator<Item = usize> {
         let began = self.lines[place].at();
         (0..place).filter(move |earlier| self.lines[*earlier].at() + self.lines[*earlier].took() <= began)

@@ -93,7 +93,8 @@ impl Roster {
         &self.keys
     }
 
-    /// Returns true once both lists are complete. Before that, the labeler could count volumes of PersistentVolumes.
+    /// Returns true once both lists are complete. Before that, the labeler could count volumes of PersistentVolumes as
+    /// other volumes.
     fn is_complete(&self) -> bool {
         self.nodes.is_known && self.volumes.is_known
     }

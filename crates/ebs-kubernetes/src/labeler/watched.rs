@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::roster::Roster;
 use crate::Failure;
 
-/// The number of objects per page. A Node object can have tens of kilobytes.
+/// The number of objects per page. A Node object can be tens of kilobytes large.
 const PAGE: u32 = 100;
 
 /// The roster, and a notification of its changes.

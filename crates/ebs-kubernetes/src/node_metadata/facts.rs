@@ -50,7 +50,7 @@ impl Counts {
 
 /// Reads the metadata from a Node, for a source of the given kind.
 ///
-/// SageMaker's labels take precedence over the labeler's. Without both, the source `kubernetes` assumes one network
+/// SageMaker's labels take precedence over the labeler's. Without either, the source `kubernetes` assumes one network
 /// interface and no other volumes, and the source `metadata-labeler` fails.
 pub(super) fn facts(node: &NodeObject, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();

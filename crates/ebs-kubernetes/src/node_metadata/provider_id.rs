@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// The whole last part must be an instance id. An id that only ends like one does not count.
+    /// The whole last part must be an instance id. A last part that only ends like an instance id does not count.
     #[test]
     fn last_part_of_provider_id_names_the_instance() {
         for (given, instance) in [

@@ -71,8 +71,8 @@ async fn missing_labels_are_awaited_and_then_reported() {
     assert_eq!(counts(&read.unwrap()), (3, BlockDevices::Others(1)));
 }
 
-/// Both numbers come from the same read. While the Node or the API server is unavailable, the source uses the last
-/// numbers.
+/// The counts of interfaces and volumes come from the same read. While the Node or the API server is unavailable, the
+/// source uses the previous counts.
 #[tokio::test(start_paused = true)]
 async fn each_refresh_reads_the_labelers_numbers_again() {
     let api = one_node(labelled("3", "1"));

@@ -17,7 +17,7 @@ use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
 use crate::object::AttachmentObject;
 
-/// The number of attachments per page, which is about 500 KiB.
+/// The number of attachments per page. A page is about 500 KiB.
 const PAGE: u32 = 500;
 /// How long to rely on a watch before listing the attachments again. The pod's grace period is half a minute.
 const LIST_AGAIN: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub(super) async fn until_none(cluster: &Cluster, node: &str, driver: &DriverNam
         let config = watcher::Config::default().page_size(PAGE);
         let mut events = pin!(watcher::watcher(Api::<AttachmentObject>::all(cluster.client()), config));
         let (mut own, mut listed_at, mut wait) = (BTreeSet::new(), None, FIRST);
-        // Leave the watch when it has reported the last deletion: only a new list confirms that none remains.
+        // Leave the watch when it has reported the last deletion: only a new list confirms that no attachment remains.
         while listed_at.is_none() || !own.is_empty() {
             let event = match listed_at {
                 Some(at) => timeout_at(at + LIST_AGAIN, events.next()).await.unwrap_or(None),

@@ -28,8 +28,8 @@ impl NodeTaints {
 }
 
 impl Removal {
-    /// Returns the patch (RFC 6902). It fails as a whole if another Node with the same name has replaced this one, or
-    /// if any taint has changed since, so it overwrites no change of another client.
+    /// Returns the patch (RFC 6902). The patch fails as a whole if another Node with the same name has replaced this
+    /// one, or if any taint has changed since, so it never overwrites another client's change.
     pub(super) fn patch(&self) -> Value {
         let remaining = if self.remaining.is_empty() { Value::Null } else { json!(self.remaining) };
         json!([

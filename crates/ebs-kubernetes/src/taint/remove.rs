@@ -21,7 +21,7 @@ const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(15);
 /// The longest pause once a taint is no longer likely, or if the process lacks rights.
 const SELDOM: Duration = Duration::from_secs(60);
-/// The shortest pause. A change of the Node ends a longer one early, but not before this time.
+/// The shortest pause. A change of the Node ends a longer pause early, but not before this time.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How many times one attempt reads the Node again because it has changed.
 const READS: usize = 3;
@@ -126,7 +126,8 @@ impl Remover {
                     None => return Attempt::Gone,
                     // Another Node has this name now: first check whether the driver is registered on that Node.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
-                    // The Node has not changed, so an admission policy rejected the patch, not the patch's own test.
+                    // The Node has not changed, so the patch did not fail its own test: an admission policy rejected
+                    // it.
                     Some(next) if next == removal => {
                         return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
                     }

@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// How often to read the Node if the account may not watch it.
 const POLL: Duration = Duration::from_secs(10);
-/// The interval of these reads once a start-up taint is unlikely.
+/// How often to read the Node once a start-up taint is unlikely, if the account may not watch it.
 const SELDOM: Duration = Duration::from_secs(60);
 
 pub(super) struct Watcher {

@@ -1,6 +1,6 @@
-//! An in-memory API server for tests on paused time. It shows behaviour that a real one cannot show on demand: it is
-//! busy, hangs or loses state. It has one kind of object per path, with versions and watches. Calls reach it after the
-//! client's limits have been applied.
+//! An in-memory API server for tests on paused time. It simulates behaviour that a real server cannot show on demand:
+//! being busy, hanging or losing state. It has one kind of object per path, with versions and watches. Calls reach it
+//! after the client's limits have been applied.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;

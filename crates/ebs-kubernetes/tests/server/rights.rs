@@ -66,7 +66,7 @@ impl Speaker {
     }
 }
 
-/// Waits until the server enforces the policy, which reaches it through its own watch.
+/// Waits until the server enforces the policy. The server receives the policy through its own watch.
 async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     let probe = async {
         while speaker

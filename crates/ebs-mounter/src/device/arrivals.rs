@@ -9,7 +9,8 @@ use crate::os::DeviceEvents;
 
 /// How often to search when the kernel's events are unavailable.
 const POLL: Duration = Duration::from_millis(200);
-/// How often to search even with events: they may not reach this network namespace, and they precede udev's symlinks.
+/// How often to search even if the kernel reports events: they may not reach this network namespace, and they precede
+/// udev's symlinks.
 const POLL_WITH_EVENTS: Duration = Duration::from_secs(2);
 /// Disks that appear within this time are handled together.
 const GATHER: Duration = Duration::from_millis(20);
@@ -70,7 +71,7 @@ mod tests {
             Self { search_interval: Duration::from_secs(3600), ..arrivals }
         }
 
-        /// Behaves as on a system without events.
+        /// Returns arrivals that poll, as on a system without kernel events.
         fn without_events() -> Self {
             Self { events: None, search_interval: POLL }
         }

@@ -102,8 +102,9 @@ pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
     in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
-/// Returns the device at a path if it is the volume, and `None` if the path is missing or sysfs lists it for another
-/// disk. Opens the device only if sysfs identifies it or, without a serial number there, if its name is the volume's.
+/// Returns the device at a path if it is the volume, and `None` if the path is missing or belongs to another disk in
+/// sysfs. Opens the device only if sysfs identifies it, or if sysfs has no serial number and the path has the volume's
+/// name.
 async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let has_volume_name = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
     let rejected = |source: IdentityError| match source {

@@ -46,7 +46,8 @@ impl Places {
         Self { below: prefix.into_iter().chain(raw).collect(), at: at.into_iter().collect() }
     }
 
-    /// Adds each path as the mount table shows it. Accesses only the directories above the paths.
+    /// Also adds each path as the mount table shows it, with links resolved. Accesses only the directories above the
+    /// paths.
     pub(crate) fn with_links_resolved(self) -> Self {
         let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
         let below: Vec<PathBuf> = below.collect();
@@ -79,7 +80,8 @@ fn device_of(entry: &MountEntry) -> Option<Named> {
     if entry.device.major != 0 {
         return Some(Named::Number(entry.device));
     }
-    // A raw block volume's root names its `/dev` node. For other file systems without a number, the source does.
+    // For a raw block volume, the root of the mount names the `/dev` node. For other mounts without a device number,
+    // the source names it.
     let node = match entry.fs_type.as_str() {
         "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
         _ => Path::new(&entry.source).strip_prefix("/dev").ok(),

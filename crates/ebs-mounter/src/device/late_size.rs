@@ -10,7 +10,7 @@ use super::Device;
 use super::arrivals::Arrivals;
 use crate::mounter::Mounter;
 
-/// How often to read the size even if the kernel sends no event.
+/// The interval at which the size is read even if the kernel sends no event.
 const POLL: Duration = Duration::from_secs(1);
 
 impl Mounter {

@@ -35,7 +35,7 @@ pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
 }
 
 /// True if it is proven that no block device has this number. Two checks of both the whole list and the device's own
-/// entry must fail to find it: a list that is read while devices appear and vanish may miss one.
+/// entry must find no device: a list that is read while devices appear and vanish may miss a device.
 pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
     let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
     for _check in 0..2 {

@@ -33,7 +33,7 @@ const DELETED: &[u8] = b"//deleted";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
     pub at: PathBuf,
-    /// True if the bound node was deleted. It belonged to a detached device whose number the disk has now.
+    /// True if the bound device node was deleted. The node belonged to a detached device whose number the disk has now.
     pub is_former: bool,
 }
 
@@ -65,7 +65,7 @@ impl DiskMounts {
 /// The result of an exclusive open of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// No other process or device holds it, and all cached data is on the disk.
+    /// No other process or device holds the disk, and all cached data is on the disk.
     Free,
     Gone,
     /// Another process or device holds the disk. Lists the holders that this process can see.
@@ -151,7 +151,8 @@ impl Mounter {
 }
 
 /// Returns the block devices that a mount may bind. The first is the node visible at the mount's path. The second, for
-/// a bind from the kernel's device directory, is the node that it names, in case another mount hides the first.
+/// a bind from the kernel's device directory, is the node that the bind names, in case another mount hides the first
+/// node.
 fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNumber>; 2] {
     if entry.root == Path::new("/") || !LOCAL.contains(&entry.fs_type.as_str()) {
         return [None, None];
@@ -163,7 +164,7 @@ fn bound_devices(config: &MounterConfig, entry: &MountEntry) -> [Option<DeviceNu
 
 enum Opened {
     Exclusively(File),
-    /// The node exists but has no device.
+    /// The device node exists, but no device belongs to it.
     Nothing,
     Held,
     Missing,

@@ -29,7 +29,8 @@ pub struct FormatRecord {
     pub partition: Option<u8>,
     pub bytes: u64,
     pub fs_type: FsType,
-    /// When EC2 attached the volume. `None` (an old controller attached it) permits no redo of an interrupted format.
+    /// When EC2 attached the volume. If `None` (an old controller attached it), an interrupted format must not be
+    /// redone.
     pub attach_time: Option<String>,
     pub boot_id: String,
     /// The kernel's sequence number of the disk; `None` before Linux 5.15. A volume that is detached and attached again
@@ -39,7 +40,7 @@ pub struct FormatRecord {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The driver checks the device again. A record in this state permits no redo.
+    /// The driver checks the device again. A record in this state does not permit mkfs to be repeated.
     Checking,
     /// mkfs was started or was about to start.
     Started,
@@ -217,9 +218,9 @@ impl Mounter {
     }
 
     /// Removes the record of a volume that leaves this node, like [`Mounter::forget_format_if_known`], but always
-    /// succeeds. A record that remains permits nothing: this process ignores it, and so does each later process,
-    /// because a record is valid for one attachment (`attach_time`) and one appearance of the disk (`diskseq`). Before
-    /// any other program can write to the disk, [`Mounter::forget_format`] must succeed.
+    /// succeeds. A record that remains does not permit a format: this process ignores it, and so does each later
+    /// process, because a record is valid for one attachment (`attach_time`) and one appearance of the disk
+    /// (`diskseq`). Before any other program can write to the disk, [`Mounter::forget_format`] must succeed.
     pub async fn abandon_format(&self, volume: &VolumeId) {
         let records = self.records();
         if let Err(error) = records.forget(volume).await {

@@ -8,7 +8,8 @@ use tokio::sync::OnceCell;
 
 use crate::tools::{Call, Program, ToolError, Tools};
 
-/// The first kernels with the newer features: bigtime and inode B-tree counters here, large extent counters below.
+/// The first kernels with newer XFS features: `BIGTIME_KERNEL` for bigtime and inode B-tree counters,
+/// `LARGE_EXTENTS_KERNEL` for large extent counters.
 const BIGTIME_KERNEL: (u32, u32) = (5, 10);
 const LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
 /// The exit code of mkfs.xfs when it only parses its arguments.

@@ -35,8 +35,8 @@ impl Mounter {
         Ok(thawed)
     }
 
-    /// Mounts a file system that the kernel keeps in memory, and thaws it. The kernel mounts the one in memory if type
-    /// and access mode match. Otherwise the mount fails, because the disk is claimed.
+    /// Thaws a file system that the kernel keeps in memory, by mounting it. If type and access mode match, the kernel
+    /// mounts the file system from memory. Otherwise the mount fails, because the disk is claimed.
     async fn thaw_by_mount(&self, node: &Path, fs_type: FsType, place: &NodePath) -> io::Result<bool> {
         for words in [&[][..], &["ro"]] {
             let options = MountOptions::parse(words.iter().copied()).map_err(io::Error::other)?;

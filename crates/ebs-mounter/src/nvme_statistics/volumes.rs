@@ -65,7 +65,7 @@ async fn used_disks(
     bounded::reading_within(WITHIN, "searching for volumes in", &place, search).await
 }
 
-/// Reads the statistics of one volume. Mounts of the volume use another place, so they do not wait for this read.
+/// Reads the statistics of one volume. The read has a place of its own, so mounts of the volume do not wait for it.
 async fn statistics_of(
     config: Arc<MounterConfig>,
     disk: UsedDisk,

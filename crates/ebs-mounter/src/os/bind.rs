@@ -53,7 +53,7 @@ pub(crate) fn clear_temporary_binds(temporary: &Path) -> io::Result<()> {
 }
 
 fn clear(place: &Path) -> io::Result<()> {
-    // One path may have several mounts. When no mount is left, unmounting it fails.
+    // One path may have several mounts. When no mount is left, the unmount fails.
     while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
     if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
@@ -172,7 +172,7 @@ mod tests {
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
         use Attribute::{DirSync, InodeVersion, LazyTime, MandatoryLocks, RelAtime, Silent, StrictAtime, Synchronous};
-        // The attributes that the mount table does not show. The access time modes are one value.
+        // These attributes do not appear in the mount table. The access time modes share one mask.
         let attr = |attribute| mount_attr(&BTreeSet::from([attribute]));
         assert_eq!((attr(RelAtime).set, attr(RelAtime).clear), (0, ATIME_MASK));
         assert_eq!((attr(StrictAtime).set, attr(StrictAtime).clear), (0x20, ATIME_MASK));
@@ -187,7 +187,7 @@ mod tests {
         rustix::mount::unmount(target, UnmountFlags::empty()).unwrap();
     }
 
-    /// The kernel shows the attributes with either way of binding, and also the attributes of the source.
+    /// With either way of binding, the kernel shows the requested attributes and the attributes of the source.
     #[test]
     fn kernel_shows_each_attribute_of_a_bind() {
         with_places(|source, target, temporary| {
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn bind_with_rejected_attributes_leaves_no_mount() {
         with_places(|source, target, _| {
-            // The kernel rejects both attributes together.
+            // The kernel rejects the combination of these two attributes.
             let both = BTreeSet::from([Attribute::NoAtime, Attribute::StrictAtime]);
             assert!(atomically(source, target, &both).is_err());
             assert_eq!(words_at(target), "");

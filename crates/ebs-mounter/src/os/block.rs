@@ -56,8 +56,8 @@ struct NvmeAdminCommand {
 struct NvmeAdmin<'command>(&'command mut NvmeAdminCommand);
 
 // SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD, and the pointer is to its argument, which has the kernel's layout (72
-// bytes, checked by a test) and is borrowed for as long as this value lives. The caller must own the memory at
-// `address` of `data_length` bytes: the type is private to this file.
+// bytes, checked by a test) and is borrowed for as long as this value lives. The caller must own the `data_length`
+// bytes at `address`. All callers are in this file, because the type is private.
 unsafe impl Ioctl for NvmeAdmin<'_> {
     type Output = IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -100,9 +100,9 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
         timeout_milliseconds: TIMEOUT_MILLISECONDS,
         ..command
     };
-    // SAFETY: the kernel writes `data_length` = 4096 bytes to `address`, which is `answer`: that long, writable, alive
-    // until after the call and not otherwise used during it. On a device that is not an NVMe device it fails with
-    // ENOTTY.
+    // SAFETY: the kernel writes `data_length` = 4096 bytes to `address`. This is the address of `answer`, which has
+    // that length, is writable, outlives the call, and is not otherwise used during the call. On a device that is not
+    // an NVMe device, the ioctl fails with ENOTTY.
     let status = unsafe { ioctl(device, NvmeAdmin(&mut command)) }?;
     if status == 0 {
         Ok(answer)

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 
-/// An option that no file system has. A file system that accepts it parses its options only at the mount.
+/// An option that no file system supports. A file system that accepts it parses options only when it is mounted.
 const NO_OPTION: &str = "ebs-csi-no-such-option";
 const MAX_VALUE: usize = 255;
 
@@ -16,7 +16,8 @@ pub(crate) enum OptionsCheck {
         option: String,
         reason: Option<String>,
     },
-    /// The file system supports each option. Only the mount shows whether they and the disk are compatible.
+    /// The file system supports each option. Only an actual mount shows whether the options and the disk are
+    /// compatible.
     Accepted,
     /// The kernel is older than Linux 5.2, or this file system does not support contexts yet.
     Unknown,

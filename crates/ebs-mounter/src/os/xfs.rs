@@ -25,8 +25,8 @@ const FSGEOMETRY_V1: Opcode = opcode::read::<Geometry>(b'X', 100);
 pub(crate) fn xfs_data_bytes(at: &Path) -> io::Result<u64> {
     let directory = File::open(at)?;
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY_V1, for which the kernel writes one `Geometry` (112 bytes, checked by a
-    // test) and nothing else; every bit pattern is valid. On a file system that is not XFS it fails with ENOTTY and
-    // writes nothing.
+    // test) and nothing else; every bit pattern is valid. On a file system that is not XFS, the ioctl fails with ENOTTY
+    // and writes nothing.
     let geometry = unsafe { ioctl(&directory, Getter::<FSGEOMETRY_V1, Geometry>::new()) }?;
     Ok(geometry.data_blocks.saturating_mul(u64::from(geometry.block_bytes)))
 }

@@ -1,6 +1,7 @@
 //! The proof that a device is blank: all bytes are zero in the first and the last 16 MiB, at the places of backup
-//! superblocks, and in one page of each of 1,024 equal stretches. Once the first MiB of a file system is wiped, only its
-//! backup superblocks distinguish it from a blank disk. The proof reads some, as all take an hour on a cold disk. Decision:
+//! superblocks, and in one page of each of 1,024 equal stretches. Once the first MiB of a file system is wiped, only
+//! its backup superblocks distinguish it from a blank disk. The proof reads only some backup superblocks, because
+//! reading all would take an hour on a cold disk. Decision:
 //! `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ const TIB: u64 = 1024 * GIB;
 pub(super) const END: u64 = 16 * MIB;
 /// Bytes that the second check, right before mkfs, reads at each end.
 const END_AGAIN: u64 = MIB;
-/// Size of one read in bytes. A device that limits the number of requests counts it as one.
+/// Size of one read in bytes. A device that limits the number of requests counts such a read as one request.
 const CHUNK: usize = 256 * 1024;
 /// A device up to this size in bytes is read in full.
 const SMALL: u64 = 2 * END;
@@ -90,11 +91,12 @@ fn first_data(area: &Area<'_>, from: u64, to: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Bytes to read at a position whose range is not known exactly.
+/// Size of a page in bytes. The proof reads whole pages around a computed place, and one page for each sample.
 pub(super) const PAGE: u64 = 4096;
 pub(super) const STRETCHES: u64 = 1024;
 
-/// Bytes in the smallest ext group: 8 * 1024 blocks of 1 KiB. The size of a larger group is a power of two times this.
+/// Bytes in the smallest ext group: 8 * 1024 blocks of 1 KiB. The size of a larger group is a power of two times this
+/// size.
 const EXT_GROUP: u64 = 8 * KIB * KIB;
 /// With blocks of 8 KiB and more, the size of a group is a power of two times 65,528 blocks (8 fewer than 65,536).
 const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
@@ -107,14 +109,15 @@ const XFS_MAX_BLOCK: u64 = 64 * KIB;
 /// Minimum size of a group if mkfs.xfs makes one group for each CPU.
 const XFS_GROUP_FOR_A_CPU: u64 = 4 * GIB;
 const XFS_MULTIPLES: u64 = 1024;
-/// Covers every number of groups up to this, and the numbers of CPUs of larger EC2 instances.
+/// The blank proof covers every number of xfs groups up to this, and the CPU counts of larger EC2 instances.
 const XFS_COUNTS: u64 = 256;
 const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
 
-/// Covers every size before growth up to this many GiB, and beyond it only multiples of the sizes below.
+/// File systems that have grown: the proof covers every previous size up to this many GiB, and above that only
+/// multiples of the sizes in `XFS_ROUND_ENDS`.
 const XFS_ENDS: u64 = 4096;
 const XFS_ROUND_ENDS: [u64; 2] = [64, 100];
-/// The maximum that mkfs.xfs leaves unused on a disk of whole GiB, except with the maximum number of CPUs below.
+/// The maximum that mkfs.xfs leaves unused on a disk of whole GiB, except with `XFS_MOST_CPUS` CPUs.
 const XFS_LEFT_OVER: u64 = 64 * XFS_BLOCK;
 const XFS_MOST_CPUS: u64 = 192;
 
@@ -153,7 +156,8 @@ fn btrfs() -> impl Iterator<Item = Range<u64>> {
 }
 
 /// Returns the positions of xfs allocation group headers. mkfs.xfs makes four groups or, since version 6.8, one for
-/// each CPU, unless they would be smaller than 4 GiB. It can also be given a number, or make groups of nearly 1 TiB.
+/// each CPU, unless they would be smaller than 4 GiB. An option can set another number of groups, and a group can have
+/// nearly 1 TiB.
 fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
     let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);
@@ -163,9 +167,9 @@ fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     counts.into_iter().flat_map(move |count| of_so_many_groups(size, count)).chain(multiples).chain(largest)
 }
 
-/// Returns the possible ends of an xfs before it grew. The first group that growth adds begins at such an end, whatever
-/// the group size. EBS volumes have whole GiB. mkfs.xfs divides them by the number of CPUs and leaves the remainder
-/// unused, less than one block for each CPU, so the range before the end is read too.
+/// Returns the possible ends of an xfs file system before it grew. The first group that growth adds begins at such an
+/// end, whatever the group size. EBS volumes have whole GiB. mkfs.xfs divides their size by the number of CPUs and
+/// leaves the remainder, less than one block for each CPU, unused. So the range before the end is read too.
 fn grown_xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
     let each = 1..=XFS_ENDS.min(size / GIB);
     let round = XFS_ROUND_ENDS.into_iter().flat_map(move |step| (1..=size / GIB / step).map(move |count| count * step));
@@ -295,7 +299,8 @@ mod tests {
         }
     }
 
-    /// The limits are 4,000 ranges up to 1 TiB and 11,000 on any disk.
+    /// The copies of superblocks are in fewer than 4,000 ranges of a disk of up to 1 TiB, and in fewer than 11,000 of a
+    /// larger one.
     #[test]
     fn xfs_groups_of_largest_machines_and_disks_are_read() {
         // Group sizes that mkfs.xfs of xfsprogs 6.12 prints for this number of CPUs on a solid-state disk.

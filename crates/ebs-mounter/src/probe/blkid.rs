@@ -1,4 +1,4 @@
-//! The second opinion: `blkid -p`, which recognises a hundred more signatures.
+//! Asks `blkid -p` for a second opinion on the contents of a device. It recognises a hundred more signatures.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::fs_type::FsType;
 use crate::tools::{Call, Program, ToolError, Tools};
 
 const BOUND: Duration = Duration::from_secs(60);
-/// blkid's exit code if it recognises nothing or, with a printed error, if it could not read the device.
+/// blkid's exit code if blkid recognises nothing or could not read the device. In the second case, it prints an error.
 const NOTHING: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
@@ -76,7 +76,7 @@ pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (St
     let agrees = match &own {
         Contents::Blank(_) => nothing,
         Contents::Filesystem(superblock) => as_ours(superblock.fs_type()) || (nothing && !superblock.is_complete()),
-        // The driver rejects such a disk anyway, and blkid may have a name for the data.
+        // The driver rejects such a disk in any case, and blkid may have a name for the data.
         Contents::Data { offset } if !nothing => {
             return Ok(Contents::Foreign { what: second.words(), offset: *offset });
         }

@@ -12,8 +12,8 @@ pub(crate) const OFFSET: u64 = 1024;
 const LENGTH: usize = 1024;
 const MAGIC: u16 = 0xef53;
 
-/// The incompatible features of ext2 (file types, meta block groups) here, and the read-only compatible ones (sparse
-/// superblocks, large files, tree directories) below.
+/// The features of ext2: first the incompatible ones (file types, meta block groups), then the read-only compatible
+/// ones (sparse superblocks, large files, tree directories).
 const EXT2_INCOMPAT: u32 = 0x2 | 0x10;
 const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
 /// The features that ext3 adds: a journal to replay (incompatible), and a journal (compatible).
@@ -147,7 +147,8 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
     })
 }
 
-/// Returns the first block of the journal from the copy of its block list, an extent tree or plain block numbers.
+/// Returns the first block of the journal, from the superblock's copy of its block list (an extent tree or plain block
+/// numbers).
 fn journal_block(superblock: &[u8]) -> Option<u64> {
     if superblock[JOURNAL_BACKUP_TYPE] != BACKUP_OF_BLOCKS {
         return None;
@@ -166,8 +167,9 @@ const JOURNAL_LENGTH: usize = 0x24;
 const JOURNAL_MAGIC: u32 = 0xc03b_3998;
 const JOURNAL_SUPERBLOCKS: [u32; 2] = [3, 4];
 
-/// True if the journal records an error: the kernel writes it there when it aborts the journal, and marks the
-/// superblock later, at the latest at the next mount. e2fsck reads it too. False if its position is unknown, since the mount then reveals the error.
+/// True if the journal records an error. When the kernel aborts the journal, it writes the error there, and marks the
+/// superblock later, at the latest at the next mount. e2fsck reads the journal's error too. False if the journal's
+/// position is unknown, since the next mount then reveals the error.
 pub(crate) fn has_recorded_error(area: &Area<'_>, superblock: &ExtSuperblock) -> io::Result<bool> {
     let Some(at) = superblock.journal_offset() else { return Ok(false) };
     let Some(bytes) = area.read_within(at, JOURNAL_LENGTH)? else { return Ok(false) };

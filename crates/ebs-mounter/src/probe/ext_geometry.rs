@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(shifted.reach(GIB + 2 * KIB).bytes, GIB + KIB);
     }
 
-    /// With clusters of 1 MiB a group is 32 GiB. The last one is omitted only if it has just a few MiB.
+    /// With clusters of 1 MiB, a block group has 32 GiB. The last group is omitted only if it has just a few MiB.
     #[test]
     fn incomplete_last_block_group_is_used_if_its_tables_fit() {
         let clusters =
@@ -227,7 +227,8 @@ mod tests {
             ..usual()
         };
         assert_eq!(Geometry::parse(&bytes), wanted);
-        // In the first revision, or without the features, these bytes have another meaning.
+        // In a superblock of the first revision, or without the features, the fields for clusters, inodes and
+        // descriptors have another meaning.
         for at in [0x4c, 0x60, 0x64] {
             bytes[at..at + 4].copy_from_slice(&[0; 4]);
         }

@@ -1,5 +1,6 @@
-//! Decides whether a signature belongs to a real header. Next to a complete superblock of ours, it may be file data or
-//! a leftover of a previous use of the disk. So the header around it must be consistent, as blkid requires.
+//! Decides whether a signature belongs to a real header. Next to a complete superblock of ours, the signature may be
+//! file data or a leftover of a previous use of the disk. So the header around the signature must be consistent, as
+//! blkid requires.
 
 use std::io;
 
@@ -53,7 +54,7 @@ pub(super) fn is_valid(area: &Area<'_>, sign: &FoundSignature) -> io::Result<boo
     })
 }
 
-/// Checks the position that the header records, for both sector sizes, and its checksum.
+/// Checks the header's position, which the header records in sectors of either size, and the header's checksum.
 fn is_gpt(header: &[u8], at: u64) -> bool {
     let place = le64(header, 24);
     let mut counted = header[..GPT_HEADER].to_vec();

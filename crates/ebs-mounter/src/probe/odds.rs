@@ -1,5 +1,5 @@
-//! Computes the odds that the blank proof overlooks data, from the places that it reads. With `EBS_WRITE_DOCS=1` in its
-//! environment, the test writes them into the documentation.
+//! Computes the odds that the blank proof overlooks data, based on the places that the proof reads. With
+//! `EBS_WRITE_DOCS=1` in its environment, the test writes the odds into the documentation.
 
 use ebs_testkit::doc_table;
 
@@ -20,10 +20,10 @@ const PIECES: [(u64, &str); 7] = [
     (4 * GIB, "4 GiB"),
     (16 * GIB, "16 GiB"),
 ];
-/// One in this many pages contains data.
+/// Of this many pages, one contains data.
 const SHARES: [u32; 4] = [1_000_000, 100_000, 10_000, 1_000];
 
-/// Returns the ranges of a disk that the proof reads, in order and without overlaps.
+/// Returns the ranges of a disk that the blank proof reads, in order and without overlaps.
 fn read(size: u64) -> Vec<(u64, u64)> {
     let mut all: Vec<(u64, u64)> = blank::copies_of_superblocks(size).into_iter().collect();
     all.extend(blank::sampled(size, blank::seed("vol-0123456789abcdef0")));
@@ -114,7 +114,7 @@ fn documentation_lists_the_computed_odds_of_missed_data() {
     doc_table::check("docs/differences.md", &[("odds", of_one_piece())]);
 }
 
-/// A shorter piece may lie between two places that the proof reads.
+/// Data that is shorter than a gap may lie between two places that the driver reads to prove a disk blank.
 #[test]
 fn data_longer_than_any_gap_is_never_overlooked() {
     for (size, _) in DISKS {
@@ -123,6 +123,6 @@ fn data_longer_than_any_gap_is_never_overlooked() {
         assert!(overlooked(size, largest) > 0.0 && overlooked(size, largest + PAGE) <= 0.0, "{size}");
         assert!(largest <= size / 512, "{size}: {largest}");
     }
-    // A single page, on a disk of which the proof reads nearly all pages.
+    // The proof reads nearly all pages of a disk of this size, so it rarely overlooks even a single page.
     assert!(overlooked(40 * MIB, PAGE) < 0.2);
 }

@@ -10,7 +10,7 @@ enum At {
     Start(u64),
     /// Bytes before the end.
     End(u64),
-    /// Bytes before the end, which is first rounded down to a multiple of the second number.
+    /// Bytes before the end. The end is first rounded down to a multiple of the second number.
     RoundedEnd(u64, u64),
 }
 

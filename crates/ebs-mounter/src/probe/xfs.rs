@@ -46,7 +46,8 @@ pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<XfsSuperblock>> {
     Ok(Some(parse(&first, whole.as_deref())))
 }
 
-/// Parses the first 512 bytes and, if its size is valid, the whole sector.
+/// Parses the superblock in the first 512 bytes. `whole` is the whole sector, or `None` if the sector's size is
+/// invalid.
 fn parse(first: &[u8], whole: Option<&[u8]>) -> XfsSuperblock {
     let version = be16(first, 100) & 0xf;
     let checksum_is_valid = match whole {

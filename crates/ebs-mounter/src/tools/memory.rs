@@ -1,6 +1,6 @@
 //! Makes the kernel end only the tool that uses too much memory, not the driver. Children share the memory limit of the
 //! driver's container. At the limit, the kernel kills the process with the highest score, or all processes of the
-//! cgroup if that is an OOM group, as the kubelet configures it on cgroup v2 since Kubernetes 1.28.
+//! cgroup if the cgroup is an OOM group. The kubelet configures OOM groups on cgroup v2 since Kubernetes 1.28.
 
 use std::fs;
 use std::io;
@@ -18,8 +18,9 @@ const E2FSCK_CONF: &str = "[bitmaps]\n\tall = 1\n";
 /// Up to this number of blocks (1 TiB with 4 KiB blocks), a bit array has at most 32 MiB.
 const MAX_BLOCKS_AS_BITS: u64 = 1 << 28;
 
-/// How e2fsck stores its maps of blocks and inodes. A tree uses about 85 bytes for each extent of the file system: more
-/// than a container's memory for millions of small files. An array uses one bit for each block.
+/// How e2fsck stores its maps of blocks and inodes. A tree uses about 85 bytes for each extent of the file system, so a
+/// file system with millions of small files needs more memory than a container has. An array uses one bit for each
+/// block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockMaps {
     Bits,
@@ -43,7 +44,7 @@ pub(crate) fn write_e2fsck_conf(state_dir: &Path) -> io::Result<()> {
     if fs::read(&path).is_ok_and(|there| there == E2FSCK_CONF.as_bytes()) {
         return Ok(());
     }
-    // A check that starts at the same time then reads either the whole file or no file.
+    // The rename is atomic, so a concurrent check reads either the whole file or no file.
     let new = path.with_extension("conf-new");
     fs::write(&new, E2FSCK_CONF)?;
     fs::rename(new, path)
@@ -99,7 +100,8 @@ impl Container {
         let Ok(list) = fs::read_to_string("/proc/self/cgroup") else { return Ok(false) };
         let Some(own) = own_cgroup(&self.cgroups, &list, std::process::id()) else { return Ok(false) };
         let group = own.join("memory.oom.group");
-        // The file is missing on cgroup v1, in the root cgroup and before Linux 4.19: the kernel kills a single process.
+        // The file is missing on cgroup v1, in the root cgroup and before Linux 4.19. Without it, the kernel kills only
+        // a single process.
         let is_group = if_exists(fs::read_to_string(&group))?.is_some_and(|text| text.trim() == "1");
         if is_group { fs::write(&group, "0").map(|()| true) } else { Ok(false) }
     }
@@ -147,11 +149,11 @@ mod tests {
         let at = |path: &str| root.path().join(path);
         let list = "8:pids:/x\n0::/kubepods/pod1/driver\n";
         assert_eq!(own_cgroup(root.path(), list, 7), None, "no cgroup lists it");
-        // The root of the file system is the container's cgroup.
+        // The root of the cgroup file system is the container's cgroup.
         fs::write(at("cgroup.procs"), "7\n12\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(root.path().to_owned()));
         assert_eq!(own_cgroup(root.path(), list, 1), None);
-        // The root of the file system is the machine's root cgroup.
+        // The root of the cgroup file system is the machine's root cgroup.
         fs::create_dir_all(at("kubepods/pod1/driver")).unwrap();
         fs::write(at("kubepods/pod1/driver/cgroup.procs"), "7\n").unwrap();
         assert_eq!(own_cgroup(root.path(), list, 7), Some(at("kubepods/pod1/driver")));

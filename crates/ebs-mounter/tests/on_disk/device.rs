@@ -139,7 +139,8 @@ async fn disk_is_opened_only_after_sysfs_identifies_it() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
     machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
     machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
-    // Opening a disk whose first read stalls would block. The right disk is the one whose name has a suffix.
+    // The driver must not open the wrong disk: if the first read of a disk stalls, opening the disk blocks. The right
+    // disk is the one whose link has the suffix `_1`.
     symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
     machine.link(&disk.volume, "", "nvme1n1");
     machine.link(&disk.volume, "_1", "nvme2n1");

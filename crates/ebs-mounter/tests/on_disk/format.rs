@@ -44,8 +44,8 @@ async fn ext_has_exactly_the_features_of_e2fsprogs_1_46_5() {
 
 #[tokio::test]
 async fn new_xfs_has_xfsprogs_6_12_features_and_legacy_xfs_fewer() {
-    // The bits are finobt, rmapbt, reflink and inobtcount, and then ftype, sparse inodes, bigtime and large extent
-    // counters.
+    // The `ro_compat` bits are finobt, rmapbt, reflink and inobtcount. The `incompat` bits are ftype, sparse inodes,
+    // bigtime and large extent counters.
     for (legacy_xfs, ro_compat, incompat) in [(false, "0xf", "0x2b"), (true, "0x3", "0x3")] {
         let disk = Disk::new(600 * MIB);
         let options = FormatOptions { legacy_xfs, ..FormatOptions::default() };
@@ -97,7 +97,8 @@ fn mkfs_that_cannot_be_started_leaves_no_record() {
     });
 }
 
-/// For a moment, a child that another thread starts can share the exclusive descriptor of the check before mkfs.
+/// A child that another thread starts can briefly share the descriptor that holds the disk exclusively for the check
+/// before mkfs.
 #[test]
 fn mkfs_is_repeated_when_it_finds_the_disk_in_use() {
     with_disk(async |disk| {

@@ -105,7 +105,7 @@ fn predicted_growth_equals_the_growth_by_resize2fs() {
             let made = ext_of(&disk).await.bytes();
             match growth {
                 Some(growth) => assert_eq!((growth.from, growth.to), (from, made), "{to}"),
-                // The driver ignores so small a difference, and resize2fs leaves it unused too.
+                // The driver ignores such a small difference, and resize2fs also leaves it unused.
                 None => assert_eq!((made, to), (from, GIB + 5 * MIB)),
             }
             assert!(headroom(&disk, &device).await.is_used_up(), "{to}");

@@ -1,5 +1,5 @@
-//! Tests changes that happen between two steps of the mounter. A serial number in sysfs that blocks its reader pauses
-//! the mounter at the right moment.
+//! Tests changes that happen between two steps of the mounter. To pause the mounter between them, a test makes the
+//! mounter's read of a serial number in sysfs block.
 
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -184,8 +184,8 @@ fn mkfs_holds_its_disk_open_from_its_start() {
     });
 }
 
-/// The mkfs of a killed driver keeps running, perhaps before it has opened the disk. The next driver neither formats
-/// the disk nor removes its record.
+/// The mkfs of a killed driver keeps running and may not have opened the disk yet. The next driver neither formats the
+/// disk nor removes its record.
 #[test]
 fn disk_held_by_mkfs_of_a_killed_driver_is_not_formatted() {
     in_mount_namespace(|| async {

@@ -42,7 +42,8 @@ fn security_context_is_ignored_without_a_security_module() {
     with_disk(async |disk| {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
-            // With a security module the kernel accepts the flag, so the mount succeeds in both cases.
+            // With a security module, the kernel accepts `context=`; without one, the driver ignores it. The mount
+            // succeeds in both cases.
             disk.mounted(FsType::Ext4, "staging", &[context]).await;
         } else {
             let (_, at) = disk.mounted(FsType::Ext4, "staging", &[context, "discard"]).await;
@@ -76,7 +77,7 @@ fn device_with_contents_changed_since_probe_is_not_mounted() {
             assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
         };
         refused(FsType::Ext3).await;
-        // A byte of the label, which the kernel ignores but the checksum covers.
+        // Change a byte of the label, which the kernel ignores but the checksum covers.
         disk.device.write_at(b"x", 1024 + 0x78).unwrap();
         refused(FsType::Ext4).await;
         disk.device.write_at(&[0; 2048], 0).unwrap();
@@ -118,7 +119,7 @@ fn briefly_busy_mount_is_unmounted_once_it_is_free() {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let seen = entry_at(at).await.unwrap();
         let (outcome, ()) = tokio::join!(disk.mounter.unmount_top(at, &seen, false), async {
-            // Long enough for the first try, which starts immediately.
+            // Wait long enough for the first unmount attempt, which starts immediately.
             tokio::time::sleep(Duration::from_millis(300)).await;
             drop(open);
         });
@@ -159,7 +160,7 @@ fn sysfs_without_block_devices_does_not_prove_a_device_gone() {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let sys = sysfs_of_another_disk();
         let mounter = mounter_with(disk, sys.path()).unwrap();
-        // The list is first empty and then missing. Neither proves anything about a device.
+        // `dev/block` is first empty and then missing. Neither state proves that a device is gone.
         for gone in ["dev/block/8:0", "dev/block"] {
             std::fs::remove_dir(sys.path().join(gone)).unwrap();
             let outcome = unmount_all(&mounter, at).await;

@@ -1,4 +1,4 @@
-//! The certificate of the pages. The driver reloads it when it is renewed.
+//! The TLS certificate of the pages, which the driver reloads after a renewal.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Slow detachments, which are read at each scrape.
+//! Metrics of slow detachments, which are read at each scrape.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct PendingDetach {
     pub since: Instant,
 }
 
-/// Collects the metrics of the detachments, and the number and duration of its own queries for them.
+/// Collects the metrics of pending detachments, and the number and duration of this collector's queries.
 pub(super) struct DetachCollector {
     pub(super) source: Source<PendingDetach>,
     scrapes: Series,

@@ -1,4 +1,4 @@
-//! Running operations, which are read at each scrape.
+//! Metrics of the running operations, which are read at each scrape.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub(super) struct Counts {
     pub(super) dropped: AtomicU64,
 }
 
-/// Accepts finished spans into the queue, without ever waiting.
+/// Queues finished spans, without ever waiting.
 #[derive(Debug)]
 pub(super) struct Batches {
     /// `None` after the shutdown.

@@ -19,7 +19,7 @@ pub(crate) struct Spans {
     pub(super) tracer: Arc<OnceLock<SdkTracer>>,
 }
 
-/// The data stored in a `tracing` span. Children find their parent in it even after the parent has ended.
+/// The data stored in a `tracing` span. Children find their parent in this data even after the parent has ended.
 struct Exported {
     span: opentelemetry_sdk::trace::Span,
     context: SpanContext,

@@ -10,7 +10,8 @@ use super::batches::Limits;
 /// The variables with the endpoint, in order of precedence.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// Variables with a PEM file of certificate authorities, by precedence. The default is the system's authorities.
+/// Environment variables that name a PEM file of certificate authorities, in order of precedence. The default is the
+/// system's authorities.
 const CERTIFICATES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
 
 /// OpenTelemetry variables without effect, each with the value that fits the driver, and what the driver does.
@@ -47,7 +48,7 @@ pub(super) fn disabled(variable: impl Fn(&str) -> Option<String>) -> bool {
     variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Checks the endpoint before the library does, because the library's errors would repeat it with its password.
+/// Checks the endpoint before the library does, because the library's errors would contain the endpoint's password.
 pub(super) fn check_endpoint(variable: impl Fn(&str) -> Option<String>) -> Result<(), BadTraceEndpoint> {
     let Some((name, url)) = ENDPOINTS.into_iter().find_map(|name| Some((name, variable(name)?))) else { return Ok(()) };
     let refuse = |reason| Err(BadTraceEndpoint { variable: name, reason });

@@ -104,7 +104,8 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
     span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|it| it.value.to_string())
 }
 
-/// A call to AWS is a child of its RPC even if it follows the response. The RPC's span ends with the response.
+/// A call to AWS is a child of its RPC even if the driver makes the call after the response. The RPC's span ends with
+/// the response.
 #[tokio::test(start_paused = true)]
 async fn rpc_span_joins_caller_trace_and_late_calls_join_rpc_span() {
     let setting = Setting::new(Does::Keep);
@@ -131,7 +132,8 @@ async fn rpc_span_joins_caller_trace_and_late_calls_join_rpc_span() {
     assert_eq!(counts, [2, 0, 0]);
 }
 
-/// Without a valid caller, a new trace starts. Spans without a kind and spans of other crates are not exported.
+/// If the caller sends no valid trace context, a new trace starts. Spans without a kind and spans of other crates are
+/// not exported.
 #[tokio::test(start_paused = true)]
 async fn rpc_without_valid_caller_starts_a_new_trace() {
     let setting = Setting::new(Does::Keep);

@@ -26,7 +26,7 @@ pub(crate) struct Style {
 pub(crate) struct Frames {
     pub(crate) padding: Option<u8>,
     pub(crate) priority: bool,
-    /// The lengths of the fragments. The last frame has the rest of the block.
+    /// The lengths of all fragments but the last, which has the rest of the block.
     pub(crate) fragments: Vec<usize>,
 }
 

@@ -24,7 +24,7 @@ fn invalid_authority_up_to_16_kib_is_replaced() {
         let frames = Frames { fragments: vec![16_000; 1000], ..Frames::default() };
         let first = fields("/csi/csi.sock", &[]);
         client.request(&first, &Style::default(), &Frames::default());
-        // In this case, a frame ends before the authority, not within it.
+        // If the authority is short enough to be held back, a frame ends before the authority, not within it.
         let block = client.block(&fields(&authority, &[]), &Style::default());
         let before = block.len() - length;
         let fragments = if length <= MAX_HELD { vec![before] } else { frames.fragments };

@@ -27,8 +27,8 @@ pub struct Rate {
 pub struct Limits {
     /// Whether the buckets throttle calls.
     pub enabled: bool,
-    /// Rates by action (`CreateVolume`) or prefix (`Describe*`), with the suffix `:unfiltered` for describes without
-    /// filters or paging. An exact name overrides a prefix, and a longer prefix overrides a shorter one.
+    /// Rates by action (`CreateVolume`) or prefix (`Describe*`), with the suffix `:unfiltered` for describe calls
+    /// without filters or paging. An exact name overrides a prefix, and a longer prefix overrides a shorter one.
     #[serde(default)]
     pub rates: BTreeMap<String, Rate>,
 }

@@ -57,7 +57,7 @@ fn empty_bucket_returns_the_ec2_throttling_error() {
     assert!(buckets.draw(at(0.2), &create(), 1.0).is_ok(), "a refused call costs nothing");
 }
 
-/// Filtered and paged describes share one bucket.
+/// Describe calls with a filter and describe calls with a page length share one bucket.
 #[test]
 fn actions_have_separate_buckets() {
     let mut buckets = Buckets::new(Limits::ec2());

@@ -34,7 +34,7 @@ pub(super) struct Work {
 #[expect(clippy::large_enum_variant, reason = "the caller destructures it at once, so a box would cost more")]
 pub(super) enum Applied {
     Now(Result<Reply, Fault>),
-    /// The result, which arrives when its data is copied.
+    /// The result, which arrives once the data of the call is copied.
     Later(oneshot::Receiver<Result<Reply, Fault>>),
 }
 

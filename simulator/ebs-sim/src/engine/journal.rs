@@ -95,7 +95,8 @@ impl Journal {
     }
 }
 
-/// Replays a journal and returns the time of its last input. Ignores an incomplete last line: no client got its reply.
+/// Replays a journal and returns the time of its last input. Ignores an incomplete last line: no client got a reply to
+/// that input.
 pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut last = None;

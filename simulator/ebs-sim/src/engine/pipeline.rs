@@ -1,5 +1,4 @@
-//! The processing of one call, for HTTP and for [`crate::port::SimEc2`], after decoding and authentication.
-//!
+//! Processes a decoded and authenticated call from HTTP or [`crate::port::SimEc2`].
 //! The token bucket and the fault rules for the request come first. Then the simulator checks the caller's permissions,
 //! and the state executes the call. Finally it applies the fault rules for the reply, records the call, and replies.
 
@@ -26,7 +25,7 @@ pub(crate) struct Served {
     pub(crate) arrived: SystemTime,
     pub(crate) took: Duration,
     pub(crate) faults: Vec<String>,
-    /// The decisions of the shipped policies on the call, if calls are audited.
+    /// The decisions of the shipped policies on the call, or `None` if calls are not audited.
     pub(crate) audit: Option<Audit>,
 }
 

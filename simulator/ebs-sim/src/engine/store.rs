@@ -50,7 +50,7 @@ pub(super) struct Store {
 pub(super) struct LoadedState {
     /// The state at the end of the previous run.
     pub(super) sim: Sim,
-    /// The last recorded time of that run.
+    /// The last recorded time of the previous run.
     pub(super) now: SystemTime,
 }
 

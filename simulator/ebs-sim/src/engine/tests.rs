@@ -63,7 +63,7 @@ async fn resource_states_follow_the_tokio_clock() {
         assert!((Duration::from_millis(1500)..Duration::from_millis(2950)).contains(&took), "seed {seed}: {took:?}");
         attach(&engine, &id).await.unwrap();
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching", "seed {seed}");
-        // Wait for the longest creation: 2.5 s plus a quarter.
+        // Wait for the longest creation: 2.5 s plus 25%.
         tokio::time::sleep(Duration::from_millis(3_125)).await;
         assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached", "seed {seed}");
     }

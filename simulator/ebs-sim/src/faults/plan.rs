@@ -49,7 +49,7 @@ pub(crate) enum Device {
     OtherName,
     /// The device disappears this long after it appeared.
     Vanish(Duration),
-    /// Reads and writes of the device fail, beginning this long after it appeared.
+    /// Reads and writes of the device fail, starting this long after the device appeared.
     IoError(Duration),
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Facts<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ResourceTags {
-    /// The resource does not exist yet, or its kind has no tags here.
+    /// The resource does not exist yet, or resources of its kind have no tags in the simulator.
     None,
     Of(Tags),
     /// The id does not exist.
@@ -263,8 +263,8 @@ impl<K: AccountFacts> Asker<'_, K> {
         check.with("ec2:VolumeType", volume_type.unwrap_or("gp2")).with("ec2:Encrypted", encrypted.to_string())
     }
 
-    /// Returns a check for the creation of a resource with its tags, and if it has tags, one for the permission to tag
-    /// it.
+    /// Returns a check for creating a resource with its tags. If it has tags, also returns a check for the permission
+    /// to tag it.
     fn tagged(
         &self,
         new: Check,

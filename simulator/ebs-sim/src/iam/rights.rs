@@ -158,7 +158,7 @@ pub(crate) struct Judgement {
     /// The caller lacks the permission for the customer key. EC2 detects this only after its reply, and then the new
     /// volume disappears.
     pub(crate) key_refused: bool,
-    /// The decisions of the shipped policies on the call, if calls are audited.
+    /// The decisions of the shipped policies on the call. `None` unless calls are audited.
     pub(crate) audit: Option<Audit>,
 }
 

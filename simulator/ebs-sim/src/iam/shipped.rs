@@ -78,7 +78,7 @@ impl Extra {
     }
 }
 
-/// A policy that allows a call, with the optional statements that it needs for that.
+/// A policy that allows a call, with the optional statements that the call requires.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedBy {
     pub policy: Shipped,

@@ -1,8 +1,8 @@
 //! Devices with switchable I/O failures.
 //!
 //! The kernel cannot make a loop device fail, but a loop device over another block device reports that device's
-//! failures. So a volume whose I/O is going to fail gets two devices: a lower one over its file, and its own device
-//! above that. To break the volume, the lower device is made read-only and empty.
+//! failures. So a volume whose I/O is going to fail gets two devices: a lower one over the volume's file, and the
+//! volume's own device above the lower one. To break the volume, the lower device is made read-only and empty.
 //!
 //! A separate directory has two files for each such volume: a hard link to its file, and a device file of the lower
 //! device. The latter has the volume's name, because a simulated disk is identified by its file's name.

@@ -21,8 +21,8 @@ impl LoopPlane {
         self.by_id.remove(volume)
     }
 
-    /// Makes reads, writes and flushes of a volume fail. Keeps a copy of the flushed data. If the volume has only one
-    /// device, its writes succeed and are lost when the volume heals.
+    /// Makes reads, writes and flushes of a volume fail. Keeps a copy of the flushed data. Exception: for a volume with
+    /// only one device, writes succeed and are lost when the volume heals.
     pub(super) fn break_io(&self, volume: &str) -> io::Result<()> {
         let _devices = self.lock_devices();
         let (image, kept) = (self.volumes.file(volume), self.kept(volume));

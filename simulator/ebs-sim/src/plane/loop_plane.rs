@@ -169,7 +169,7 @@ impl LoopPlane {
             self.by_id.remove(volume)?;
             self.losetup.disconnect(&connected.device())?;
             drop(exclusive);
-            // A process that has the device open without a mount keeps the device until it closes it.
+            // A device that a process has open without a mount stays until the process closes the device.
             if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
                 return Ok(Disconnected::WithLastUser);
             }
@@ -180,8 +180,8 @@ impl LoopPlane {
     }
 
     /// Marks a device to disappear when its last user closes it, or immediately if it has no user. Holds the device
-    /// open in the meantime: otherwise another program could release it and connect it to its own file between the
-    /// check and this call.
+    /// open in the meantime. Otherwise another program could release the device and connect its own file to it between
+    /// the check and the disconnect.
     pub(super) fn release(&self, connected: &Connected) -> io::Result<()> {
         let held = File::open(connected.device())?;
         if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
@@ -227,7 +227,7 @@ impl LoopPlane {
     }
 
     /// Disconnects all devices of files below the directory. A device in use disappears when its last user closes it. A
-    /// starting child of this process may briefly be such a user, so retry before reporting it.
+    /// child process that is starting may briefly be such a user, so retry before you report the device.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         let connected = self.connected().map_err(|e| format!("list loop devices: {e}"))?;
         let mut left = Vec::new();

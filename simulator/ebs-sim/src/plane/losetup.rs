@@ -1,5 +1,5 @@
-//! Runs `losetup` and `blockdev` of util-linux, which set up loop devices without `unsafe` here. Both are started by
-//! absolute path and with a cleared environment. No other module of this crate starts child processes.
+//! Runs `losetup` and `blockdev` of util-linux, so that this crate can set up loop devices without `unsafe`. Both are
+//! started by absolute path and with a cleared environment. No other module of this crate starts child processes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -61,7 +61,8 @@ impl Losetup {
         run(&self.path.with_file_name("blockdev"), [flag, device.as_os_str()]).map(drop)
     }
 
-    /// Clears the read-only flag. The kernel keeps it on the device, even for the next file that is connected to it.
+    /// Clears the read-only flag. The kernel keeps the flag on the device, even for the next file that is connected to
+    /// the device.
     fn clear_read_only(&self, device: &Path) -> io::Result<()> {
         let mark = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("ro");
         if std::fs::read_to_string(mark).is_ok_and(|mark| mark.trim() == "1") {

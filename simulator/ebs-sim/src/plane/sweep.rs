@@ -11,8 +11,8 @@ fn volume_of(device: &Connected) -> Option<&str> {
 }
 
 impl LoopPlane {
-    /// Removes devices whose file is in the simulator's directory and whose volume is not connected, links to those
-    /// devices or of those volumes, and data that belongs to no object. Logs everything that it cannot remove.
+    /// Removes devices whose file is in the simulator's directory and whose volume is not connected, the links of these
+    /// devices and volumes, and data that belongs to no object. Logs everything that it cannot remove.
     pub(crate) fn sweep(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
         let devices = self.connected().unwrap_or_default();
         let stale: Vec<&Connected> =

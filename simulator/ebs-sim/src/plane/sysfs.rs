@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Connected {
     pub(super) name: String,
-    /// The file of the device. It may have been deleted.
+    /// The backing file of the loop device. It may have been deleted.
     pub(super) file: PathBuf,
 }
 

@@ -1,5 +1,5 @@
-//! The meaning of EC2's error codes. `ebs-aws` has a separate table on purpose, so that the two check each other in the
-//! shared suites.
+//! The meaning of EC2's error codes. `ebs-aws` has a separate table on purpose: the shared test suites check the two
+//! tables against each other.
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
 

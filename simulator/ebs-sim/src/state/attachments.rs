@@ -117,7 +117,7 @@ pub(super) fn detach_volume(sim: &mut Sim, now: SystemTime, call: &DetachVolume)
     let volume = volume_mut(sim, &id)?;
     let attachment = volume.attachment_to(&instance_id).expect("found above");
     attachment.forced = call.force;
-    // A stopped instance does not use its devices.
+    // A stopped instance does not use its devices, so the detachment ends at once.
     let due = if call.force || stopped { now } else { due };
     let disconnect = attachment.start_detaching(due);
     let reply = attachment.describe(&id);
@@ -133,7 +133,7 @@ fn disk_of(device: &str) -> &str {
     device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
 }
 
-/// Rejects detaching from an instance that is ending, and detaching the root volume of one that is not stopped.
+/// Rejects detaching from an instance that is ending, and detaching the root volume of an instance that is not stopped.
 fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
     let Instance { id, phase, .. } = instance;
     if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {

@@ -15,7 +15,7 @@ use super::volumes::{add_volume, planned_volume};
 /// Size of the image's root volume in GiB.
 const ROOT_GIB: i64 = 8;
 
-/// A volume to create and attach with an instance.
+/// A volume to create together with an instance and to attach to it.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     device: String,

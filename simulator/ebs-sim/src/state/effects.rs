@@ -45,8 +45,8 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns whether the reply to the call must wait for the effect, because its data must be from the time of the
-    /// call.
+    /// Returns whether the reply to the call must wait for the effect, because the effect must copy the data as it is
+    /// at the time of the call.
     pub(crate) fn holds_reply(&self) -> bool {
         matches!(self, Self::CopyVolume { .. } | Self::CopyToSnapshot { .. })
     }

@@ -84,7 +84,7 @@ fn no_attachment(volume: &str) -> Fault {
     incorrect_state(format!("Volume '{volume}' is not attached."))
 }
 
-/// Makes the devices of a volume fail or vanish when that is due. Returns whether anything changed.
+/// Makes the devices of a volume fail or vanish at their planned times. Returns whether anything changed.
 pub(super) fn disturb_devices(volume: &mut Volume, now: SystemTime, effects: &mut Vec<Effect>) -> bool {
     let mut changed = false;
     for attachment in &mut volume.attachments {

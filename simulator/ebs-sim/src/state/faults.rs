@@ -50,7 +50,7 @@ pub(super) fn no_such_instance(id: &str) -> Fault {
     Fault::new("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
 }
 
-/// Returns the error for instance ids of which none exists.
+/// Returns the error for instance ids, none of which exist.
 pub(super) fn no_such_instances(ids: &[&str]) -> Fault {
     match ids {
         [id] => no_such_instance(id),

@@ -12,8 +12,8 @@ static NO_TAGS: Tags = Tags::new();
 const MAX_VALUES: usize = 200;
 
 pub(super) trait Filterable {
-    /// Returns the object's values for filters of this name. A filter matches when any of its own values matches any of
-    /// these.
+    /// Returns the object's values for filters of this name. The filter matches if any value in the filter matches any
+    /// returned value.
     fn field(&self, name: &str) -> Vec<String>;
     fn tags(&self) -> &Tags {
         &NO_TAGS

@@ -19,7 +19,7 @@ pub(super) fn ids_of(call: &Call) -> Vec<&str> {
         Call::StartInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::StopInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
         Call::TerminateInstances(c) => c.instance_ids.iter().map(String::as_str).collect(),
-        // Calls for fast restores report an error for each snapshot in the reply. The other calls name no existing
+        // The replies to fast restore calls have a separate error for each snapshot. The other calls name no existing
         // object.
         _ => Vec::new(),
     }

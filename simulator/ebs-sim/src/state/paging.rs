@@ -1,4 +1,5 @@
-//! Pages. A token is opaque, contains the key of the last returned item, and is valid only for one query.
+//! Paging of lists. A page token is opaque, contains the key of the last returned item, and is valid only for one
+//! query.
 
 use sha2::{Digest as _, Sha256};
 

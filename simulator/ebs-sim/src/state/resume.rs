@@ -13,7 +13,7 @@ use super::tokens::forget_tokens_of;
 pub(super) fn resume(sim: &mut Sim, now: SystemTime) {
     lag_from(sim, now);
     sim.touch();
-    // EC2 has not answered the call for these copies, and it is too late to copy the data of that time.
+    // The calls that began these copies got no answer, and the data of that time can no longer be copied.
     sim.snapshots.retain(|_, s| !matches!(s.phase, SnapshotPhase::Pending { copied: false, .. }));
     let lost: Vec<String> = sim
         .volumes

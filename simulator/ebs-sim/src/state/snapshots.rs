@@ -110,7 +110,7 @@ pub(super) fn delete_snapshot(sim: &mut Sim, now: SystemTime, call: &DeleteSnaps
     let snapshot = sim.snapshots.remove(id).expect("seen just now");
     sim.touch();
     if let SnapshotPhase::Pending { copied: false, .. } = snapshot.phase {
-        // The data is still being copied. It is deleted afterwards.
+        // The data is still being copied, and is deleted after the copy.
         return Ok(Reply::DeleteSnapshot);
     }
     if sim.volumes.values().any(|v| is_filled_from(v, id)) {

@@ -64,8 +64,8 @@ pub(super) fn record_changes(sim: &mut Sim, now: SystemTime) {
     sim.past.instances.record(now, kept_for, sim.instances.iter().map(|i| (&i.id, i)));
 }
 
-/// Rejects a mutating call that names an object which a stale read might not show yet, if that is enabled
-/// ([`crate::config::Oddities::changes_meet_the_lag`]).
+/// If [`crate::config::Oddities::changes_meet_the_lag`] is enabled, rejects a mutating call that names an object which
+/// a stale read might not show yet.
 pub(super) fn meet_lag(sim: &mut Sim, now: SystemTime, call: &Call) -> Result<(), Fault> {
     if !sim.policy.account.oddities.changes_meet_the_lag || !sim.past.kept {
         return Ok(());

@@ -57,7 +57,7 @@ impl World {
 
     fn realistic() -> Self {
         let mut world = Self::of(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() });
-        // These tests depend on exact times.
+        // The tests depend on exact times, so the times have no random spread.
         world.sim.set_timing(TimingOverride { spread_percent: Some(0), ..TimingOverride::default() });
         world
     }

@@ -17,7 +17,7 @@ pub(super) enum Use {
     First {
         fingerprint: String,
     },
-    /// Reply with the volume that the token created.
+    /// Reply with the volume that an earlier call with the token created.
     Repeat(Box<SimVolume>),
     Untracked,
 }

@@ -12,7 +12,7 @@ const VERSION: &str = "2016-11-15";
 const SIGNING: [&str; 7] =
     ["AWSAccessKeyId", "Signature", "SignatureVersion", "SignatureMethod", "Timestamp", "Expires", "SecurityToken"];
 
-/// Returns whether a parameter belongs to the signature. The ledger must not contain it.
+/// Returns whether a parameter belongs to the signature. The ledger must not contain such a parameter.
 pub(crate) fn signs(name: &str) -> bool {
     SIGNING.contains(&name) || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("X-Amz-"))
 }

@@ -8,7 +8,7 @@ use ebs_sim::{Server, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-/// The record contains the action, parameters, result and dry run, but no signature.
+/// The record contains the action, parameters, result and whether the call was a dry run, but no signature.
 #[tokio::test]
 async fn every_call_is_recorded_with_its_result() {
     let sim = Sim::start().await;

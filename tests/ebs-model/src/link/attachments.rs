@@ -24,7 +24,7 @@ fn detached(_: &Attachment, of: &Subject) -> EventKind {
     EventKind::Detached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
-/// The delay of a planted bug's call, which no request has caused.
+/// How long a planted bug waits before it makes a call that no request caused.
 pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {

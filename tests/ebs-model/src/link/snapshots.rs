@@ -11,7 +11,7 @@ use crate::network::EventKind;
 use crate::planted::Planted;
 
 impl<E: Ec2> Link<E> {
-    /// Planted bug: a policy that takes a snapshot again on its own, without its name.
+    /// Planted bug: a policy that repeats CreateSnapshot on its own, without the snapshot's name tag.
     fn take_again_later(&self, request: &CreateSnapshot) {
         let (ec2, mut request) = (self.ec2(), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);

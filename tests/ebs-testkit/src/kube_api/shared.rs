@@ -16,7 +16,7 @@ use super::KubeApi;
 #[derive(Debug)]
 pub struct SharedKubeApi {
     server: Arc<KubeApi>,
-    /// Dropped first, because that ends the thread.
+    /// Dropped first, because dropping the sender ends the thread.
     stop: Option<mpsc::Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }

@@ -1,4 +1,4 @@
-//! Tests of test runs that are killed. Each run is a separate process.
+//! Tests that a test run removes what earlier killed runs have left. Each run is a separate process.
 
 #[cfg(test)]
 mod runs;

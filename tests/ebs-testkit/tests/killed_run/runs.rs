@@ -21,7 +21,7 @@ const BOUND: Duration = Duration::from_secs(120);
 const RUN: &str = "EBS_TESTKIT_RUN";
 const READY: &str = "everything is there";
 
-/// The objects of a run: a device, a link by its id, a mount and a child process.
+/// The objects of a run: a device, its by-id link, a mount and a child process.
 struct Things {
     device: LoopDevice,
     link: PathBuf,
@@ -46,7 +46,7 @@ impl Things {
     }
 }
 
-/// The other tests start this one as a separate run that does not end on its own.
+/// The other tests start this test as a separate run, in which `RUN` is set and the test never ends on its own.
 #[test]
 fn run_that_ends_by_itself_leaves_nothing() {
     if let Ok(name) = std::env::var(RUN) {

@@ -177,7 +177,8 @@ fn done(outcome: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-/// Mounts the disks' files at a directory. Serves the files, and the client of the socket until it disconnects.
+/// Mounts the disks' files at a directory. Serves these files, and serves the client of the socket until the client
+/// disconnects.
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
     let mut config = Config::default();
@@ -201,7 +202,7 @@ fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     let of_loops = table.lines().rev().filter(|line| line.starts_with("/dev/loop"));
     for target in of_loops.filter_map(|line| line.split(' ').nth(1)).map(Path::new).chain([mount]) {
-        // Fails for a mount below one that is already detached.
+        // The unmount fails for a mount below an already detached one.
         let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The bytes of a disk with a volatile cache, which distinguishes flushed data from data that was only written.
+//! The bytes of a disk with a volatile cache. Distinguishes flushed data from data that was only written.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -55,7 +55,7 @@ pub struct Cut {
 enum Habit {
     LosesAll,
     KeepsAll,
-    /// Keeps each page with this probability, in 1/256.
+    /// Keeps each page with a probability of n/256.
     Keeps(u64),
     /// Keeps or loses each sector separately.
     Tears,

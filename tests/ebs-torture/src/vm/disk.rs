@@ -1,5 +1,4 @@
-//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps the data of a disk while it is
-//! unplugged.
+//! NVMe disks of a machine, with the serial numbers of EBS volumes. A file keeps the data of an unplugged disk.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,8 @@ const LABELS: &[Suite] = &[Suite::Labels];
 type Run = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
 type Test = (&'static str, &'static [Suite], Run);
 
-/// The order matters: the profile's test checks the denials of all earlier tests, and the power cut test never returns.
+/// The order matters: the test of the AppArmor profile checks the denials of all earlier tests, and the power cut test
+/// never returns.
 static TESTS: [Test; 13] = [
     ("ext4_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "ext4"))),
     ("xfs_volume_is_found_by_serial_number_while_stage_waits", EACH_KERNEL, |n| Box::pin(disks::life(n, "xfs"))),

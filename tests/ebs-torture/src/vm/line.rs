@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-/// A message from the tests inside. Every request gets an [`Answer`].
+/// A message from the tests inside the virtual machine. Every request gets an [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
@@ -28,11 +28,11 @@ pub(super) enum Said {
     Failed { test: String, why: String },
     /// Information for people. Gets no answer.
     Note { text: String },
-    /// All tests have run. Gets no answer.
+    /// All tests have run. This message gets no answer.
     Done,
 }
 
-/// The answer from the program outside.
+/// The answer from the program outside of the virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// Why the request failed; `None` after a success.

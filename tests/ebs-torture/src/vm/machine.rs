@@ -61,7 +61,7 @@ impl Machine {
             ("-smp", "1".into()),
             ("-m", MEMORY_MIB.into()),
             ("-display", "none".into()),
-            // The guest's clock counts instructions, so that nothing there times out on a busy machine.
+            // The guest's clock counts instructions, so that nothing in the guest times out on a busy machine.
             ("-icount", "shift=2,sleep=on,align=off".into()),
             ("-rtc", "clock=vm".into()),
             ("-kernel", boot.kernel.clone().into_os_string()),

@@ -89,8 +89,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns whether NodeStageVolume may have grown a file system before it mounted it. An enlarged disk counts, too:
-    /// a call whose answer was lost may have made its file system.
+    /// Returns whether NodeStageVolume may have grown a file system before it mounted it. This includes an enlarged
+    /// disk, because a call whose answer was lost may have created the disk's file system.
     fn may_have_grown(&self) -> bool {
         self.truth.has_file_system || self.trouble.must_grow
     }
@@ -117,7 +117,7 @@ impl Volume {
         }
     }
 
-    /// Checks that a NodeStageVolume call does not return a final code while something is mounted: after one
+    /// Checks that NodeStageVolume does not return a final code while something is mounted. After a final code
     /// (`isFinalError` in the kubelet's `csi_client.go`), the kubelet detaches the volume without an unstage.
     async fn look_at_code(&self, shared: &Shared, answer: &Answer) -> anyhow::Result<()> {
         if let Answer::Refused(_, why) = answer
@@ -146,7 +146,7 @@ impl Volume {
         let mut answer =
             self.call(shared, leave, what, async move |mut client| client.node_publish_volume(request).await).await;
         if raw && answer != Answer::Done {
-            // The driver may have removed the record before the call failed.
+            // The driver may have removed the format record before the call failed.
             self.truth.half |= self.truth.unclear;
         }
         let is_refused = matches!(answer, Answer::Refused(..));
@@ -213,7 +213,7 @@ impl Volume {
         if let Some(disk) = &self.disk {
             disk.look_again().await?;
         }
-        // Enlarging the disk makes the record invalid.
+        // Enlarging the disk makes the format record invalid.
         self.truth.half |= self.truth.unclear;
         shared.count("grown disks");
         self.tell(shared, &format!("the disk has {} MiB", self.bytes / MIB));

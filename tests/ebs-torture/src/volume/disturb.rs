@@ -1,5 +1,5 @@
-//! Steps in which pods, backups and agents leave something behind on a volume, or its disk is damaged. The driver must
-//! handle the result.
+//! Steps in which pods, backups and agents leave something behind on a volume, or in which the volume's disk is
+//! damaged. The driver must handle the result.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::truth::is_free;
 /// Damage that makes the kernel refuse to mount the file system, and that `e2fsck -p` repairs.
 const DAMAGES: [Damage; 3] = [Damage::GroupChecksum, Damage::JournalChecksum, Damage::RootChecksum];
 const STATE_ERRORS: u16 = 2;
-/// Scripts of a tool that cannot grow a file system. It fails with an error, is killed by a signal, or silently does
-/// nothing.
+/// Scripts that replace a tool and do not grow the file system: one fails with an error, one is killed by a signal, and
+/// one silently does nothing.
 const FAILURES: [&str; 3] = ["echo planted by the torture >&2; exit 1", "kill -9 $$", "exit 0"];
 /// How many times to repeat NodeStageVolume after an unknown outcome, and the pause in between.
 const REPEATS: u32 = 10;
@@ -41,7 +41,7 @@ impl Volume {
     pub(crate) async fn freeze(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, target) = (self.cuts(shared), self.node(shared).target(&self.id));
         self.trouble.was_frozen = true;
-        // If an xfs loses its disk in the middle of the freeze, the kernel never thaws it.
+        // If an xfs file system loses its disk in the middle of the freeze, the kernel never thaws the file system.
         let frozen = shared.without_cuts(frozen::freeze(&target)).await;
         match frozen {
             Ok(()) => {
@@ -126,7 +126,7 @@ impl Volume {
         Ok(is_settled && is_reachable && !self.is_staged(shared).await? && is_free(self.device()?)?)
     }
 
-    /// Makes the kernel find an error in the mounted file system, after which it rejects writes.
+    /// Makes the kernel find an error in the mounted file system, so that the kernel rejects later writes.
     pub(crate) async fn kernel_finds_error(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let (cuts, staging) = (self.cuts(shared), self.node(shared).staging(&self.id));
         let name = self.device()?.file_name().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! The orchestrator's actions when no pod needs the volume any more: unpublish and unstage. Then EC2 detaches it.
+//! The orchestrator's actions when no pod needs the volume any more: unpublish and unstage. Then EC2 detaches the
+//! volume.
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -32,7 +33,8 @@ impl Volume {
         Ok(answer)
     }
 
-    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns its answer if it did not succeed.
+    /// Repeats an interrupted unpublish, as a kubelet does before an unstage. Returns the answer of an unpublish that
+    /// did not succeed.
     async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
         for raw in [false, true] {
             let node = self.node(shared);
@@ -67,7 +69,7 @@ impl Volume {
             answer = Answer::Done;
         }
         if answer != Answer::Done {
-            // The driver may have removed the record before the call failed.
+            // The driver may have removed the format record before the call failed.
             self.truth.half |= self.truth.unclear;
             self.look_at_refusal(shared, &answer, was_published);
             return Ok(answer);
@@ -128,7 +130,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves the disk to some node. Data that the machine has not yet written to it is lost.
+    /// Moves the disk to some node. Data that the old node has not yet written to the disk is lost.
     async fn move_on(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let place = &shared.places[self.index];
         // The disk may have lost power in the middle of its last write.

@@ -1,4 +1,4 @@
-//! Tests of the same program without local sockets. On both systems, the driver and the kubelet use loopback.
+//! Tests of the registrar program on Linux and Windows without local sockets: the driver and the kubelet use loopback.
 
 use std::net::SocketAddr;
 

@@ -65,7 +65,7 @@ fn with_texts(table: &mut Table) {
     });
 }
 
-/// Adds the rows of versions in which a disk number is a number.
+/// Adds the rows of the API versions that send disk numbers as numbers, not as text.
 fn with_numbers(table: &mut Table) {
     rows!(table, disk: v1beta3 v1 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()),

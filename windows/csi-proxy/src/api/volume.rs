@@ -105,7 +105,7 @@ fn texts(volumes: &[VolumeGuid]) -> Vec<String> {
     volumes.iter().map(ToString::to_string).collect()
 }
 
-/// Puts the name of the newer call in front of the error text.
+/// Prefixes the error text with the name of the newer call to which the request was forwarded.
 fn forwarded<T>(to: &str, result: Result<T, StorageError>) -> Result<T, Failure> {
     result.map_err(|error| Failure::from(error).forwarded_to(to))
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A client has requested the service's stop. The process reports STOPPED without an error, so that Windows does
-    /// not restart the service. The text describes what it leaves behind.
+    /// not restart the service. The text describes what the process leaves behind.
     Stopped(Option<String>),
     /// The service has failed. The process ends without reporting STOPPED. The service control manager treats that as a
     /// crash and restarts the service, even if the flag for other failures (`sc failureflag`) is not set or not in

@@ -39,7 +39,7 @@ pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
 }
 
 extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
-    // A panic must not unwind into frames of Windows.
+    // A panic must not unwind into Windows' own stack frames.
     if std::panic::catch_unwind(serve::<M>).is_err() {
         fail("service thread panicked");
     }

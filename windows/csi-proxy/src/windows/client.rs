@@ -107,7 +107,7 @@ fn user(process: &OwnedHandle) -> Option<String> {
     }
     // SAFETY: `length` units were just read, and no other code changes them.
     let sid = String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(text, length) });
-    // SAFETY: Windows has allocated it for LocalFree, and it is not used afterwards.
+    // SAFETY: Windows allocated `text` for release with LocalFree, and no code uses `text` afterwards.
     unsafe { LocalFree(text.cast()) };
     Some(sid)
 }

@@ -53,8 +53,8 @@ impl EventLog {
             text.push(0);
         }
         let texts = [text.as_ptr()];
-        // SAFETY: the handle is open. The call gets one text, as the count states. The text ends in zero and outlives
-        // the call. The call gets neither data nor a user.
+        // SAFETY: the handle is open. The call gets one text, as the count states. The text is zero-terminated and
+        // outlives the call. The call gets neither data nor a user.
         unsafe {
             ReportEventW(self.0, kind, 0, number, null_mut(), 1, 0, texts.as_ptr(), null());
         }

@@ -48,7 +48,7 @@ fn handles() -> Option<f64> {
     let mut count = 0;
     // SAFETY: this process's own handle is always valid; the output variable is ours.
     let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
-    // Wine reports 0, although every process has handles. In that case, count them in the table.
+    // Wine reports 0, although every process has handles. In that case, count the handles in the machine's table.
     if done == 0 || count == 0 { counted_handles() } else { Some(f64::from(count)) }
 }
 

@@ -17,15 +17,16 @@ pub(crate) struct Security(PSECURITY_DESCRIPTOR);
 
 // SAFETY: the descriptor is written once, by `parse`, and only read afterwards; any thread may read and free it.
 unsafe impl Send for Security {}
-// SAFETY: as above, nothing changes the descriptor after `parse`.
+// SAFETY: nothing changes the descriptor after `parse`.
 unsafe impl Sync for Security {}
 
 impl Security {
-    /// Parses SDDL. Errors: Windows' error. Its number only shows that the text is malformed.
+    /// Parses SDDL. Errors: Windows' error, whose number shows only that the text is malformed.
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         let text = wide(text);
-        // SAFETY: the text ends in zero and outlives the call; the output variable is ours. The size is not requested.
+        // SAFETY: the text is zero-terminated and outlives the call; the output variable is ours. The size is not
+        // requested.
         let done = unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 text.as_ptr(),
@@ -48,7 +49,7 @@ impl Security {
 
 impl Drop for Security {
     fn drop(&mut self) {
-        // SAFETY: Windows has allocated it in `parse`, for LocalFree, and this value alone owns it.
+        // SAFETY: Windows allocated the descriptor in `parse`, for LocalFree, and only this value owns it.
         unsafe { LocalFree(self.0) };
     }
 }

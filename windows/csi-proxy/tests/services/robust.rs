@@ -127,7 +127,7 @@ async fn authority_with_the_path_of_a_pipe_is_accepted() {
     let mut connection = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
     connection.write_all(stream).await.unwrap();
     let end = Instant::now() + BOUND;
-    // The recording is from a CSI client. This pipe has none of its six calls, and each reply reports that.
+    // The recording contains six calls of a CSI client. This pipe supports none of them, and each reply reports that.
     while running.records.all().len() < 6 {
         assert!(Instant::now() < end, "{}", running.records.text());
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -86,8 +86,8 @@ async fn dies_after_every_call_of(rpc: &str) {
         perform(&world, rpc).await.unwrap_or_else(|error| panic!("{at}: {error}"));
         check(&world, rpc, &at);
     }
-    // An RPC survives a crash only if the driver merely logs the call's error and makes no further call. So nearly all
-    // crashes end the RPC.
+    // An RPC survives a crash only if the driver merely logs the failed call and makes no further call to the machine.
+    // So nearly all crashes end the RPC.
     assert!(crashes * 10 >= calls.len() * 9, "only {crashes} of {} calls ended the RPC", calls.len());
 }
 

@@ -83,7 +83,7 @@ impl Write for Lines {
     }
 }
 
-/// Captures what this thread logs while the guard exists. It also installs a global subscriber: without one, a log
+/// Captures what this thread logs while the guard exists. Also installs a global subscriber: without one, a log
 /// statement that another thread reaches first would stay disabled.
 fn logged() -> (Lines, tracing::subscriber::DefaultGuard) {
     static ONCE: std::sync::Once = std::sync::Once::new();

@@ -125,7 +125,7 @@ async fn reused_disk_number_is_not_written_to() {
         host.remove_disk(1);
         host.add_disk(1, "vol0aaaaaaaaaaaaaaaa_00000001.", 10 * GIB, true);
     };
-    // Swap the disks during the last read of the proof.
+    // Swap the disks during the last read of the check for a blank disk.
     world.host.inject("read_disk", 900, Effect::Meanwhile(Box::new(swap)));
     let refused = world.stage().await.unwrap_err();
     assert_eq!(code(&refused), "Unavailable");

@@ -115,8 +115,8 @@ impl<N, M: Machine> Attached<N, M> {
         twice.map(|(volume, _)| volume.clone()).collect()
     }
 
-    /// Creates a directory here for each published path of the fake machine, because csi-sanity checks the paths on its
-    /// own machine.
+    /// Creates a directory on this machine for each published path of the fake machine, because csi-sanity checks the
+    /// paths on this machine.
     fn show(&self, target: &str) {
         let target_here = Path::new(target);
         let is_there = self.host.ask(&format!("exists {}", self.host.path(target))) == "true";

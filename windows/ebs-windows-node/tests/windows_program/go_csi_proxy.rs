@@ -20,7 +20,7 @@ const PROXY: &str = "EBS_TEST_GO_CSI_PROXY";
 const DRIVER: &str = "aws-ebs-csi-driver.exe";
 const VOLUME: &str = "vol-0123456789abcdef0";
 
-/// Formats a path on drive `C:` as the kubelet of Windows does.
+/// Formats a path on drive `C:` as the Windows kubelet does.
 fn in_kubelets_words(windows: &Windows, path: &Path) -> anyhow::Result<String> {
     Ok(format!(r"C:\{}", path.strip_prefix(windows.drive_c())?.display()).replace('/', r"\"))
 }
@@ -36,8 +36,8 @@ async fn driver_works_with_the_go_csi_proxy() -> anyhow::Result<()> {
     let program = std::env::var(PROXY).with_context(|| format!("{PROXY} is not set: scripts/interop does"))?;
     let mut proxy = windows.start(&program, &["-v=5".to_owned()], &BTreeMap::new(), dir.path())?;
     proxy.said("Require privacy").await?;
-    // The Go program keeps an instance of each pipe that clients on Windows cannot open. Wine gives it to the first
-    // client, so connect once to use it up.
+    // The Go program keeps one instance of each pipe, and clients on Windows cannot open that instance. Wine gives it
+    // to the first client, so connect once to use it up.
     drop(Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?);
     let driver = Driver::start(&windows, dir.path(), DRIVER, &server.env(), &[]).await?;
     let seen = async {

@@ -61,7 +61,7 @@ impl Windows {
         self.prefix.path().join("drive_c")
     }
 
-    /// Starts `program`. If it is not an absolute path, it is in the directory of the programs. Its log is in `dir`.
+    /// Starts `program`, which is an absolute path or a file in the directory of the programs. Its log is in `dir`.
     pub(crate) fn start(
         &self,
         program: &str,
@@ -74,7 +74,7 @@ impl Windows {
         let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows-program").canonicalize()?;
         let args = std::iter::once(program.into_os_string()).chain(arguments.iter().map(OsString::from));
         let prefix = self.prefix.path().display().to_string();
-        // Start it without a wrapper process, so that signals reach the program itself.
+        // Start the program without a wrapper process, so that signals reach it directly.
         let own = [("WINE", variable("EBS_WINE")?), ("WINEPREFIX", prefix), ("LIMIT", "none".to_owned())];
         let mut env = more.clone();
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));

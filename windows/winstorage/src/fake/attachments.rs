@@ -25,7 +25,7 @@ impl FakeHost {
         disks.disks.insert(number, disk);
     }
 
-    /// Detaches a disk without notice. It keeps its contents.
+    /// Detaches a disk without notice. The disk keeps its contents.
     pub fn detach_disk(&self, number: u32) {
         let disks = &mut self.state().disks;
         let gone = disks.disks.remove(&number);

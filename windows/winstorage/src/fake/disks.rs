@@ -37,7 +37,7 @@ pub enum Late {
     /// The partitions of the disk, and everything on them.
     Partitions,
     Volumes,
-    /// The file systems of the volumes, which look unformatted until then.
+    /// The file systems of the volumes. Until they are visible, the volumes look unformatted.
     FileSystems,
 }
 
@@ -58,7 +58,7 @@ pub struct FakeDisk {
     /// Whether the disk is read-only, because of Windows' SAN policy or a collision with another disk.
     #[serde(skip)]
     pub(super) read_only: bool,
-    /// Whether the disk has the signature of another disk. It then goes online only if it is writable.
+    /// Whether the disk has the signature of another disk. Such a disk goes online only if it is writable.
     #[serde(skip)]
     pub(super) collides: bool,
     /// What Windows shows late, and how long after the disk has gone online.

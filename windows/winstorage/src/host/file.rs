@@ -21,7 +21,7 @@ pub enum EntryKind {
     },
     /// A mount point whose target is a path (`\??\C:\…`), not a volume.
     Junction {
-        /// The target without the prefix.
+        /// The target without the prefix `\??\`.
         target: String,
     },
     MountPoint(VolumeGuid),

@@ -48,7 +48,7 @@ fn ebs_disk_is_found_by_its_serial_number() {
 fn serial_numbers_match_as_a_whole_and_must_be_unique() {
     assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
     assert_eq!(look(&[(2, "vol0123456789abcdef0")]), Ok(Look::Found(DiskNumber(2))));
-    // The reference checks only whether the serial number contains the id, so it would accept the first two.
+    // The reference checks only whether the serial number contains the id, so it would accept the first two of these.
     for other in ["vol0123456789abcdef01_00000001.", "xvol0123456789abcdef0_1", "vol0123456789abcdef", ""] {
         assert!(matches!(look(&[(2, other)]), Ok(Look::RescanAndWait(_))), "{other}");
     }

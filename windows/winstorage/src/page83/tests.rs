@@ -26,7 +26,7 @@ fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
 fn page_83_is_the_first_identifier_of_the_device() {
     assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
     assert_eq!(identifier(&descriptor(&[(2, 0, b"vol0123 ")])), "vol0123 ");
-    // The identifiers are one of a port, one in UTF-8, and one of the device.
+    // The identifiers are of a port, of the device in UTF-8, and of the device in ASCII.
     assert_eq!(identifier(&descriptor(&[(1, 1, b"port"), (3, 0, b"utf8"), (2, 0, b"disk")])), "disk");
     assert_eq!(identifier(&descriptor(&[(1, 1, b"port")])), "");
     assert_eq!(identifier(&descriptor(&[])), "");
@@ -38,7 +38,7 @@ fn malformed_descriptor_is_parsed_within_its_bounds() {
     for length in 0..whole.len() {
         assert_eq!(identifier(&whole[..length]), "", "{length} bytes");
     }
-    // A descriptor whose size is smaller than the buffer.
+    // A descriptor whose size field is smaller than the buffer.
     let mut small = whole.clone();
     small[4..8].copy_from_slice(&30_u32.to_le_bytes());
     assert_eq!(identifier(&small), "");

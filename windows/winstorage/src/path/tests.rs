@@ -90,7 +90,7 @@ fn legacy_validation_is_identical_to_the_reference() {
 }
 
 /// A second implementation that shares no code with the checks. It resolves the path byte by byte, as Windows does.
-/// Returns `None` if the result is not a file or directory below one of the directories.
+/// Returns `None` if the result is not a file or directory below one of the working directories.
 fn judge(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
     if bytes.len() < 3 || !bytes[0].is_ascii_alphabetic() || &bytes[1..3] != b":\\" || text.encode_utf16().count() > 260

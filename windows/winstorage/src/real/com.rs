@@ -16,7 +16,7 @@ thread_local! {
     static CONNECTIONS: RefCell<BTreeMap<Namespace, WMIConnection>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The WMI connections of whichever thread calls it.
+/// Uses the WMI connections of the thread that calls it.
 #[derive(Debug, Clone, Copy)]
 pub struct ComWmi {
     encrypt: bool,

@@ -190,7 +190,7 @@ fn dispose(doomed: &File) -> Result<(), u32> {
 /// Sets information of an open file. `T` must be the structure that belongs to `class`.
 fn set_information<T: Copy>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS, info: &T) -> Result<(), u32> {
     let length = u32::try_from(size_of::<T>()).unwrap_or_default();
-    // SAFETY: `info` has that length and lives until after the call, which only reads it.
+    // SAFETY: `info` is `length` bytes long and lives until after the call, which only reads it.
     let done =
         unsafe { SetFileInformationByHandle(file.as_raw_handle(), class, std::ptr::from_ref(info).cast(), length) };
     if done == 0 { Err(last_error()) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! Implements the host's traits with Windows itself.
 //!
 //! The tests of this repository only prove that this module compiles, and that it works as far as Wine implements
-//! Windows. The decisions are in [`crate::wmi`] and [`crate::service`].
+//! Windows. All decisions are made in [`crate::wmi`] and [`crate::service`].
 
 mod com;
 mod device;

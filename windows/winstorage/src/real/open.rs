@@ -111,7 +111,7 @@ pub(super) fn by_name(directory: &File, name: &str, want: Want) -> Result<File, 
 }
 
 /// Opens the same directory a second time. While this handle is open, no process can rename or remove the directory or
-/// one above it.
+/// any of its parents.
 pub(super) fn pinned(entry: &File) -> Result<File, u32> {
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     // SAFETY: the handle is open as long as `entry` lives; the call returns a new one.

@@ -1,5 +1,5 @@
-//! Random operations. Their results, and the state after them, are compared with a small model. They run on the fake
-//! machine and on a real one.
+//! Runs random operations on the fake machine and on a real one, and compares their results, and the state after them,
+//! with a small model.
 
 use std::time::Duration;
 

@@ -145,7 +145,8 @@ impl Storage {
     }
 
     fn first_byte(&self, disk: DiskNumber, (start, end): (u64, u64), seed: &str) -> Result<Option<u64>, StorageError> {
-        // The partition tables end at a page boundary. The end of the disk may not, and is read to its last byte.
+        // The partition tables end at a page boundary. The disk may end elsewhere, so its last page is read only up to
+        // the last byte.
         let head = (start..end.min(start.saturating_add(END))).step_by(CHUNK);
         let tail_from = (end.saturating_sub(END) / CHUNK_BYTES * CHUNK_BYTES).max(start);
         let tail = (tail_from..end).step_by(CHUNK);

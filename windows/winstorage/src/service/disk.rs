@@ -48,9 +48,9 @@ impl Storage {
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
     }
 
-    /// Creates a GPT with one basic-data partition on a blank disk. Leaves a disk with partitions unchanged. Before it
-    /// writes, the bytes of the disk must prove that the disk is blank, unless `--allow-reformat` is set. A repeated
-    /// call continues after an interruption.
+    /// Creates a GPT with one basic-data partition on a blank disk. Leaves a disk with partitions unchanged. Unless
+    /// `--allow-reformat` is set, writes only if the bytes of the disk prove that the disk is blank. A repeated call
+    /// continues an interrupted one.
     pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
         let _held = self.hold(number, "PartitionDisk")?;
         let disk = self.changeable_disk("PartitionDisk", number)?;

@@ -53,7 +53,7 @@ impl Storage {
         }
         let ours = self.changeable_volume("UnmountVolume", &volume)?;
         let _held = self.hold(ours.disk.number, "UnmountVolume")?;
-        // Another client may have unmounted it in the meantime.
+        // Another client may have unmounted the volume in the meantime.
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Removes paths. A link, junction or mount point is removed itself, and its target stays unchanged.
+//! Removes paths. Removes a link, junction or mount point itself, and leaves its target unchanged.
 
 use tracing::debug;
 

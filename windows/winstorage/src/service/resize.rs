@@ -9,7 +9,7 @@ use super::volume::volume_id;
 use crate::host::Partition;
 use crate::{Storage, StorageError};
 
-/// A growth by fewer bytes does not justify a resize. The reference uses the same limit, and clients rely on it.
+/// The minimum growth in bytes that justifies a resize. The reference uses the same limit, and clients rely on it.
 pub const TOLERANCE: u64 = 100 * 1024 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);

@@ -34,8 +34,8 @@ impl Storage {
         Ok(row.is_formatted)
     }
 
-    /// Creates an empty NTFS file system on a blank volume. Before it formats, the bytes of the disk must prove that
-    /// the disk is blank, unless `--allow-reformat` is set.
+    /// Creates an empty NTFS file system on a blank volume. Unless `--allow-reformat` is set, the bytes of the disk
+    /// must first prove that the disk is blank.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
         let disk = self.changeable_volume("FormatVolume", &volume)?.disk.number;

@@ -6,7 +6,7 @@ use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
 use crate::{Storage, StorageError, WayError};
 
-/// Maximum number of links to follow when each link leads to the next.
+/// Maximum number of links to follow plus parent directories to visit, as in the Go proxy.
 pub(super) const HOPS: u32 = 32;
 /// Maximum number of links to follow plus parent directories to visit, as in the reference.
 const STEPS: u32 = 256;
@@ -62,7 +62,7 @@ impl Storage {
         Err(StorageError::NoClosest(path.to_owned()))
     }
 
-    /// Searches a path below a working directory. Finds its deepest mount point, unless the path is a link.
+    /// Searches a path below a working directory, and finds the path's deepest mount point unless the path is a link.
     fn closest_below(&self, path: &WinPath) -> Result<Step, StorageError> {
         let allowed = self.paths.check_unlike_reference(&path.to_string())?;
         let mut at = match self.host.native().open(&allowed.root) {
@@ -80,8 +80,8 @@ impl Storage {
                     mounted = Some(volume);
                     root
                 }
-                // The user of a volume controls its contents. So do not follow a link in them: the path belongs to this
-                // volume.
+                // The user of a volume controls its contents, so do not follow a link in the contents: the path belongs
+                // to this volume.
                 _ if is_last && mounted.is_some() => break,
                 EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } if is_last => {
                     return Ok(Step::Follow(self.target_of(&allowed, &target)?.path));
@@ -92,7 +92,7 @@ impl Storage {
         Ok(mounted.map_or(Step::Above(allowed.root), Step::Volume))
     }
 
-    /// Searches from a directory that the administrator controls up to the drive. Follows the links on the way.
+    /// Searches upwards, from a directory that the administrator controls to the drive. Follows links on the way.
     fn closest_above(&self, path: &WinPath) -> Result<Step, StorageError> {
         let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
             return Ok(Step::Volume(self.host.native().volume_of_drive(path.drive())?));

@@ -85,7 +85,7 @@ impl Storage {
         match child.kind()? {
             EntryKind::Directory => Ok(child),
             EntryKind::File => Err(WayError::NotADirectory { path: path.to_string() }.into()),
-            // If the last component is a link or mount point, it counts as the directory.
+            // If the last component is a link or mount point, it counts as a directory.
             _ if is_last && child.leads_somewhere()? => Ok(child),
             kind => Err(link_on_the_way(path, name, &kind).into()),
         }

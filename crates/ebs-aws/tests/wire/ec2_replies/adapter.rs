@@ -6,7 +6,7 @@ use crate::hyperpod;
 use crate::server::{Reply, Wire};
 
 /// Returns the name of the class that the adapter assigns to a reply to the action, or `ok` for success. The driver
-/// never calls RunInstances, so its replies are sent to a CreateVolume call instead.
+/// never calls RunInstances, so replies to RunInstances are sent to a CreateVolume call instead.
 pub(super) async fn class_of(action: &str, said: &Said) -> String {
     let reply = Reply::Say(said.status, said.body.clone());
     let replies = if action.ends_with("ClusterNodeVolume") { vec![hyperpod::known(), reply] } else { vec![reply] };

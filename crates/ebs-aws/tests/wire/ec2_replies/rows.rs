@@ -7,7 +7,7 @@ pub(super) enum How {
     Script(String),
     /// A fault rule replaces the reply to one call.
     Fault,
-    /// No test provokes it, for this reason.
+    /// The reason why no test provokes the reply.
     Not(String),
 }
 

@@ -34,7 +34,7 @@ const LAUNCH: &str = "RunInstances ImageId=ami-12345678 MinCount=1 MaxCount=1 Pl
 /// A cluster and one of its nodes.
 const NODE: &str =
     r#""ClusterArn":"arn:aws:sagemaker:us-west-2:123456789012:cluster/c","NodeId":"i-0123456789abcdef0""#;
-/// The most times that `until` repeats its steps. The staleness of describes is random, so several attempts may be
+/// The most times that `until` repeats its steps. How stale a describe is varies at random, so several attempts may be
 /// needed until one shows the required state.
 const LOOKS: usize = 400;
 

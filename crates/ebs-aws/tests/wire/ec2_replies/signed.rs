@@ -16,7 +16,7 @@ use crate::signature::sign;
 const SECRET: &str = "the-right-secret";
 const BODY: &str = "Action=DescribeVolumes&Version=2016-11-15";
 
-/// Sends requests with times that EC2 accepts, and with times that are more than 5 min early and late. Returns the last
+/// Sends requests with times that EC2 accepts, and with times that are more than 5 min early or late. Returns the last
 /// reply.
 pub(super) async fn with_a_clock_that_is_wrong() -> Said {
     let (now, too_much) = (SystemTime::now(), Duration::from_secs(303));

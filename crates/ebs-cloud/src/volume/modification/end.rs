@@ -12,8 +12,9 @@ use crate::traffic::Transition;
 use crate::volume::VolumeService;
 use crate::{CloudError, CloudErrorKind, Result, timeouts};
 
-/// Waits until no modification runs, and returns the latest one, as described at `settled_at` or later. While one runs,
-/// EC2 describes the volume as if it had reached its targets. Waits at most 15 s while the state is unknown.
+/// Waits until no modification runs, and returns the latest one, as described at `settled_at` or later. While a
+/// modification runs, EC2 describes the volume as if it had already reached the targets. Waits at most 15 s while the
+/// state is unknown.
 pub(super) async fn latest_at_rest<E: Ec2>(
     service: &VolumeService<E>,
     op: &OpContext<'_>,

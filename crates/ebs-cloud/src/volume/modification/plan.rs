@@ -49,8 +49,8 @@ fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
     }
 }
 
-/// Returns the requested IOPS within the limits, which never lower them below the volume's current IOPS (`now`). If the
-/// modified volume cannot have these, EC2 refuses them.
+/// Returns the requested IOPS within the limits, but does not lower them below `now`, the volume's current IOPS. EC2
+/// refuses these if the modified volume does not support so many.
 pub(super) fn iops_within(
     request: IopsRequest,
     size: Gib,
@@ -90,7 +90,7 @@ pub(super) fn request(
     }
 }
 
-/// Returns the message for a size that this version believes the type does not support. EC2 still decides.
+/// Returns the message for a size outside the range that this version has for the type. EC2 still decides.
 pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option<String> {
     let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
     let (min, max) = volume_type.size_range()?;

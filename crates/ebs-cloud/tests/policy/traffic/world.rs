@@ -165,7 +165,7 @@ pub(super) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Ve
     lives_of(drivers, count, per_second, used_for).await
 }
 
-/// Runs [`lives`] with the lifetime that `used` returns for the number of the volume.
+/// Works like [`lives`], but each volume lives as long as `used` returns for its number.
 pub(super) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, used: fn(u32) -> Duration) -> Vec<Added> {
     let mut running = JoinSet::new();
     let start = Instant::now();

@@ -44,7 +44,7 @@ pub(super) enum Fate {
     Refused(String),
 }
 
-/// Everything that a command line determines. A flag has an effect if it changes any of it.
+/// Everything that a command line determines. A flag has an effect if it changes any of these fields.
 #[derive(PartialEq)]
 struct Outcome {
     log: String,

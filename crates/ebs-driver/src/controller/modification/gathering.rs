@@ -117,8 +117,8 @@ impl Content for Gathering {
 }
 
 impl Window {
-    /// Waits until the window closes, then returns the changes whose callers still wait, in request order. If none
-    /// waits, continues as [`Window::returned`]. Returns `None` when superseded or when no caller returns.
+    /// Waits until the window closes, then returns the changes whose callers still wait, in request order. If no caller
+    /// waits, calls [`Window::returned`]. Returns `None` when superseded or when no caller returns.
     pub(super) async fn gathered(&self, waiters: &Waiters) -> Option<Vec<Change>> {
         tokio::select! {
             biased;
@@ -141,7 +141,7 @@ impl Window {
                     self.callers_changed.notified().await;
                 }
             };
-            // Continue with the callers that have returned by then, even if others have not.
+            // Continue with the callers that have returned within the length of a window, even if others have not.
             let _all_or_not = timeout(self.length, all).await;
             self.wanted()
         };
@@ -152,8 +152,8 @@ impl Window {
         }
     }
 
-    /// Runs `work` with waiters that report a caller only while all callers wait, so `work` begins no mutation for a
-    /// change whose caller has left. When only some callers are left, asks `work` to end.
+    /// Runs `work` with waiters that report a caller only while every caller still waits, so `work` begins no mutation
+    /// for a change whose caller has left. Asks `work` to end when some callers have left and others still wait.
     pub(super) async fn while_all_wait<F: Future>(
         &self,
         waiters: &Waiters,

@@ -122,7 +122,7 @@ async fn request_fields_of_unannounced_capabilities_are_ignored() {
     world.publish_as(publish).await.expect("attached");
 }
 
-/// For a volume that is already published, the code is AlreadyExists.
+/// For a volume that is already published, the error code is AlreadyExists.
 #[tokio::test(start_paused = true)]
 async fn single_node_volume_is_not_published_for_several_nodes() {
     let world = World::start().await;

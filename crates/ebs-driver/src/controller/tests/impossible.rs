@@ -100,8 +100,8 @@ async fn mount_flags_that_no_node_supports_are_refused() {
     world.create(mounted("xfs", &["noatime", "nobarrier,logbufs=8", "_netdev"])).await.expect("created");
 }
 
-/// ext2 and ext3 have 32-bit block numbers, so the code for a larger size is OutOfRange. The driver accepts the size if
-/// the source already has a file system.
+/// ext2 and ext3 have 32-bit block numbers, so the driver rejects a larger size with OutOfRange, unless the volume has
+/// a source, which already has a file system.
 #[tokio::test(start_paused = true)]
 async fn volume_larger_than_its_file_system_supports_is_refused() {
     let world = World::start().await;

@@ -54,7 +54,7 @@ async fn request_with_reordered_topology_terms_joins_the_first() {
     assert!(first.is_ok());
 }
 
-/// The key is the name of a new volume or snapshot, the volume, or the volume and its node.
+/// Depending on the RPC, the key is the name of a new volume or snapshot, a volume, or a volume and a node.
 #[tokio::test(start_paused = true)]
 async fn different_request_for_a_key_in_use_is_aborted() {
     let world = World::start().await;
@@ -69,7 +69,7 @@ async fn different_request_for_a_key_in_use_is_aborted() {
     let (published, (unpublished, to_another_node)) =
         beside(&world, Action::AttachVolume, world.publish(&volume, node), others).await;
     refused(unpublished, "Aborted", &volume);
-    // A request for another node has another key, so it is not Aborted.
+    // A request for another node has another key, so it does not fail with Aborted.
     refused(to_another_node, "FailedPrecondition", "zone");
     published.expect("attached");
     let (unpublished, published) =
@@ -119,8 +119,8 @@ async fn publish_whose_client_has_left_attaches_nothing() {
     world.publish(&volume, world.here.as_str()).await.expect("a later publish attaches");
 }
 
-/// A request with the same content joins, and one with other content is Aborted. Two simultaneous deletions of a
-/// snapshot also join.
+/// A request with the same content joins the running one, and a request with other content fails with Aborted. Two
+/// simultaneous deletions of a snapshot also join.
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_for_a_snapshot_name_take_one_snapshot() {
     let world = World::start().await;

@@ -9,7 +9,7 @@ const COMPLIANCE: [(&str, &str); 3] = [("lockMode", "compliance"), ("lockDuratio
 const GOVERNANCE: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Returns a world with a volume, in which a snapshot takes six hours to complete.
+/// Returns a world that has a volume and in which a snapshot takes six hours to complete.
 async fn world() -> (World, String) {
     let world = World::start().await;
     world.ec2.declare(ebs_sim::iam::Extra::SnapshotLocks);

@@ -272,7 +272,7 @@ async fn request_that_contradicts_others_in_its_window_is_aborted() {
     assert_eq!(asked(&world), [(None, Some(4000), None)]);
 }
 
-/// A request for another change is Aborted, and the same request joins.
+/// During the modification, a request for another change is Aborted, and an identical request joins the operation.
 #[tokio::test(start_paused = true)]
 async fn no_second_window_opens_during_a_modification() {
     let (world, volume) = world_with_volume().await;
@@ -358,7 +358,7 @@ async fn change_is_not_started_when_its_caller_has_left() {
     assert_eq!(asked(&world).len(), 1);
 }
 
-/// Otherwise, a client whose deadline is shorter than a window would open a new window with each call.
+/// If this request opened a new window, a client whose deadline is shorter than a window would open one with each call.
 #[tokio::test(start_paused = true)]
 async fn repeated_request_after_the_window_continues_at_once() {
     let (world, volume) = world_with_volume().await;
@@ -407,7 +407,7 @@ async fn expansion_continues_without_an_abandoned_class() {
     has_only_grown(&world).await;
 }
 
-/// Otherwise, EC2 would accept the second ModifyVolume only hours later.
+/// If the changes were not merged, EC2 would accept the second ModifyVolume only hours later.
 #[tokio::test(start_paused = true)]
 async fn changes_are_merged_when_their_callers_retry_together() {
     let (world, volume) = slow_world().await;

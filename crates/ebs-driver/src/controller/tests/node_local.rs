@@ -26,8 +26,8 @@ pub(super) async fn attached_by_hand(world: &World) -> String {
     volume
 }
 
-/// The publish context contains the device of the handle, the volume that EC2 lists there, and whether the request is
-/// read-only. Unpublish does nothing.
+/// The publish context contains the device of the handle, the volume that EC2 lists at this device, and whether the
+/// request is read-only. Unpublish does nothing.
 #[tokio::test(start_paused = true)]
 async fn publish_describes_a_node_local_volume_without_attaching_it() {
     let world = world().await;

@@ -64,8 +64,8 @@ fn faults(request: &AnyRequest, Refused { code, message }: &Refused) -> Vec<&'st
 }
 
 /// The requests call all controller RPCs. Each field is a random text, number or map, including maps whose keys differ
-/// only in case. Each request gets a CSI code and a bounded message without control characters that names the field. A
-/// refused request changes nothing in EC2. No request panics.
+/// only in case. Each request gets a CSI code, and a bounded message that names the field and has no control
+/// characters. A refused request changes nothing in EC2. No request panics.
 #[tokio::test(start_paused = true)]
 async fn random_requests_get_a_csi_code_and_change_nothing_if_refused() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

@@ -22,7 +22,7 @@ const FEATURES: [(&str, &[&str]); 8] = [
     ("initialization", &[]),
 ];
 
-/// Returns the actions that the table lists for a feature.
+/// Returns the actions that the table in `deploy/iam` lists for a feature.
 fn listed(feature: &str) -> BTreeSet<&'static str> {
     let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{feature}` |"))).expect(feature);
     row.trim_end_matches(" |").rsplit(" | ").next().expect("a cell").split('`').skip(1).step_by(2).collect()

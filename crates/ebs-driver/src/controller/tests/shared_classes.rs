@@ -45,8 +45,8 @@ async fn initialization_rate_applies_to_restores_only() {
     refused(world.create(nonsense).await, "InvalidArgument", "volumeInitializationRate");
 }
 
-/// The class sets IOPS or throughput for a type without this property. EC2 creates the volume with the defaults of its
-/// type.
+/// The class sets IOPS or throughput for a volume type that does not support it. EC2 creates the volume with the
+/// defaults of its type.
 #[tokio::test(start_paused = true)]
 async fn iops_or_throughput_that_a_type_lacks_is_omitted() {
     let world = World::start().await;
@@ -182,7 +182,8 @@ async fn clone_with_another_kms_key_is_refused() {
     refused(result, "InvalidArgument", KEY_ID);
 }
 
-/// The same class creates a volume, its restore and its clone, and an encrypted source stays encrypted.
+/// One class can create a volume, restore its snapshot and clone the volume. A clone of an encrypted volume stays
+/// encrypted.
 #[tokio::test(start_paused = true)]
 async fn encrypted_false_allows_clones_of_encrypted_volumes() {
     let world = world_with_keys().await;

@@ -172,9 +172,9 @@ async fn locked_snapshot_is_kept_when_fast_restores_are_rejected() {
     assert_eq!((world.snapshots().await, world.ec2.count(LockSnapshot)), (1, 1));
 }
 
-/// The locks lack a mode, have a cooling-off period in governance mode, two ends, no end, or an end in the past, or
-/// contain numbers that EC2 rejects. The driver never ignores a number below 1, because the remaining parameters could
-/// create an irrevocable lock.
+/// Some locks lack a mode. Others have a cooling-off period in governance mode, two ends, no end, a past end or numbers
+/// that EC2 rejects. The driver never ignores a number below 1, because the remaining parameters could create
+/// an irrevocable lock.
 #[tokio::test(start_paused = true)]
 async fn invalid_lock_is_refused_before_a_snapshot_is_taken() {
     let (world, volume) = world().await;
@@ -262,7 +262,7 @@ async fn snapshot_is_deleted_after_lost_reply_and_rejected_lock() {
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_a_client_may_have_received_is_never_deleted() {
     let (mut world, volume) = slow_world().await;
-    // A previous process, whose memory is lost, returned the snapshot as pending.
+    // The driver returned the snapshot as pending, but its next process does not remember that.
     let told = world.take("snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
     super::locks::unlock_by_hand(&world, &told).await;
     world.replace_driver();

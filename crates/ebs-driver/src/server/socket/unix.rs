@@ -92,7 +92,7 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
             std::fs::remove_file(path).map_err(|cause| failed("remove the stale socket file", cause))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A full queue also proves that a process listens.
+        // A full connection queue (`WouldBlock`) also proves that a process is listening.
         Ok(()) => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Err(BindError::Live { socket: path.to_owned() }),
         Err(cause) => Err(failed("check whether a process listens on the socket", cause)),
@@ -116,7 +116,7 @@ fn listen_private(path: &Path, mode: u32) -> Result<Socket, (&'static str, io::E
     let socket = create().map_err(|cause| ("create a private socket", cause))?;
     let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
     socket.bind(&address).map_err(|cause| ("bind", cause))?;
-    // The umask of the process may have removed bits but never adds any, so this can only restore requested bits.
+    // The umask of the process may have removed bits but never adds any, so the chmod can only restore requested bits.
     let widen = || {
         let metadata = std::fs::symlink_metadata(path)?;
         if metadata.permissions().mode() & 0o777 != mode {

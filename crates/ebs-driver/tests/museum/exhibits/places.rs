@@ -4,7 +4,7 @@ use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::Write;
 use crate::exhibit::{Exhibit, GIB, KIB, MIB, Place, TIB};
 
-/// Small enough that a proof which reads at many positions is fast.
+/// Small enough that a blank-disk proof, which reads at many positions, is fast.
 const SIZE: u64 = 40 * GIB;
 
 fn one(name: &'static str, bytes: u64, place: Place) -> Exhibit {

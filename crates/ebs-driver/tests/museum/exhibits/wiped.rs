@@ -4,7 +4,7 @@ use crate::exhibit::Place::{At, Back};
 use crate::exhibit::Step::{GrowXfs, Run, Zero};
 use crate::exhibit::{Exhibit, GIB, MIB};
 
-/// The number of wiped bytes: more than the proof reads completely at each end of the disk.
+/// The number of wiped bytes: more than the blank proof reads in full at each end of the disk.
 const WIPED: u64 = 32 * MIB;
 
 fn ext_of(name: &'static str, bytes: u64, args: &'static [&'static str], offset: u64) -> Exhibit {

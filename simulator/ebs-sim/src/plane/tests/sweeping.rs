@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A loop device and a link that do not belong to the simulator. Dropping it removes them.
+/// A loop device and a link that do not belong to the simulator. Dropping this value removes them.
 struct Foreign {
     device: PathBuf,
     link: PathBuf,

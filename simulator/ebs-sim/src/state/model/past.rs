@@ -14,8 +14,8 @@ pub(in crate::state) const MAX_LAG: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::state) struct PastVersions {
-    /// Whether old versions are kept. They may be needed even if reads do not lag by default, because a single read may
-    /// be made to lag.
+    /// Whether old versions are kept. They may be needed even if reads do not lag by default, because a fault rule can
+    /// make a single read lag.
     pub(in crate::state) kept: bool,
     pub(in crate::state) max_lag: Duration,
     /// The maximum lag of instances. It replaces the default.

@@ -182,7 +182,7 @@ fn initialization_time_can_be_set() {
     assert_eq!(world.initialization(&volume), "completed");
 }
 
-/// DescribeVolumeStatus has no filter by volume id, and it fails if one id does not exist.
+/// DescribeVolumeStatus has no filter by volume id, and fails if a requested volume id does not exist.
 #[test]
 fn volume_status_has_its_own_filters() {
     let mut world = World::instant();

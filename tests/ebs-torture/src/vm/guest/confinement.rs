@@ -10,8 +10,8 @@ use super::node::Node;
 const BOUND: Duration = Duration::from_secs(60);
 const SECRET: &str = "/etc/secret";
 
-/// The driver runs under the enforced profile. The kernel has denied nothing in all previous tests, and it denies the
-/// driver's programs access to an unrelated file.
+/// Checks that the driver runs under the enforced profile, that the kernel denied it nothing in all previous tests, and
+/// that the kernel denies the driver's programs access to an unrelated file.
 pub(super) async fn enforced(node: &Node) -> anyhow::Result<()> {
     let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("read the label")?;
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");

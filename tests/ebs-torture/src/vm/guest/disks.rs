@@ -71,7 +71,7 @@ pub(super) async fn statistics(node: &Node) -> anyhow::Result<()> {
     let device = mounter.find(&DeviceQuery { volume, hint: None, partition: None }).await?;
     let error = mounter.nvme_statistics(&device).await.err().context("a disk without statistics returned some")?;
     let error = format!("{:#}", anyhow::Error::from(error));
-    // Status code type 0 with code 2, or type 1 with code 9, and the bit "do not retry".
+    // The NVMe status has code type 0 with code 2, or type 1 with code 9, and the bit "do not retry".
     ensure!(error.contains("returned status 0x4"), "{error}");
     node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
     drop(device);

@@ -16,7 +16,7 @@ use crate::vm::line::Said;
 
 const DATA: u64 = 2 << 20;
 const CHECK: Duration = Duration::from_secs(120);
-/// How long the client waits for a disk that hangs. The same time passes outside the machine.
+/// How long the client waits for a disk that hangs. The wait takes as long on the host as in the virtual machine.
 const IMPATIENT: Duration = Duration::from_secs(45);
 
 fn mounted(fs_type: &str) -> Access {
@@ -84,7 +84,7 @@ async fn with_errors(disk: &Disk<'_>) -> anyhow::Result<String> {
 }
 
 /// Takes a volume down after its writes failed. The first unstage may report that the kernel could not write
-/// everything. The test repeats it, like the kubelet.
+/// everything. The test repeats the unstage, like the kubelet.
 async fn take_down_after_errors(disk: &Disk<'_>) -> anyhow::Result<()> {
     match disk.take_down().await {
         Err(error) if format!("{error:#}").contains("not synced is lost") => disk.take_down().await,

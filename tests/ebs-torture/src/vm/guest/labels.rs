@@ -1,4 +1,5 @@
-//! Enforced SELinux with the small policy of `policy.conf`. Tests the labels that the kubelet passes as mount flags.
+//! SELinux in enforcing mode, with the small policy of `policy.conf`. Tests the labels that the kubelet passes as mount
+//! flags.
 
 use std::path::Path;
 use std::time::Duration;

@@ -24,7 +24,7 @@ const PROFILE: &str = "ebs-csi-node";
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 pub(super) const LOOK: Duration = Duration::from_millis(200);
-/// Time limit for a wait, with an emulated processor.
+/// Time limit of a wait, long enough for an emulated processor.
 pub(super) const LEVEL: Duration = Duration::from_secs(90);
 
 /// The driver and its environment: a metadata service, and the disks that the program outside provides.
@@ -38,7 +38,8 @@ pub(in crate::vm) struct Node {
 }
 
 impl Node {
-    /// Starts the driver under the AppArmor profile or, for label tests, under enforced SELinux with the policy.
+    /// Starts the driver under the AppArmor profile or, for label tests, under SELinux in enforcing mode with the test
+    /// policy.
     pub(super) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
         match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
@@ -78,7 +79,7 @@ impl Node {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).say(said)
     }
 
-    /// Sends a request to the program outside, and waits until that has executed it.
+    /// Sends a request to the program outside, and waits until the program has executed the request.
     pub(super) fn ask(&self, said: &Said) -> anyhow::Result<()> {
         tokio::task::block_in_place(|| self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(said))
     }

@@ -18,7 +18,7 @@ use winstorage::fake::FakeHost;
 
 use super::proxied;
 
-/// Forwards released calls, and answers all others with UNIMPLEMENTED.
+/// Forwards calls of the released API versions, and answers all other calls with UNIMPLEMENTED.
 async fn hand_on(mut to: Channel, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
     if !request.uri().path().starts_with("/v1.") {
         return Ok(Status::unimplemented("unknown service").into_http());

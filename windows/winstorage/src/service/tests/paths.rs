@@ -1,4 +1,4 @@
-//! Tests of the volume of a path.
+//! Tests of finding the volume that contains a path.
 
 use regex_lite::Regex;
 
@@ -48,7 +48,7 @@ fn unmounted_path_has_the_error_text_that_drivers_match() {
     }
     let plain = storage.volume_of_path(&at("pods")).unwrap_err().text();
     assert!(plain.contains("(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>"), "{plain}");
-    // An error of another kind must never match the drivers' pattern.
+    // An error of another kind must never match the pattern by which drivers recognise an unmounted path.
     host.inject("kind", 0, Effect::Fail(Answer::Win32(5)));
     let denied = storage.volume_of_path(&at("stage")).unwrap_err().text();
     assert!(!nothing.is_match(&denied), "{denied}");
@@ -107,7 +107,7 @@ fn closest_volume_of_a_junctioned_kubelet_directory_is_found() {
     let volume = host.volumes_of(1).remove(0);
     host.add_directory(r"C:\mnt");
     host.add_mount_point(r"C:\mnt\kubelet", &volume);
-    // The volume must have been opened once before links lead into it.
+    // The fake resolves a link into a volume only after an earlier call has entered the volume, as this call does.
     host.add_directory(r"C:\mnt\kubelet\pods");
     host.add_junction(KUBELET, r"C:\mnt\kubelet");
     assert_eq!(first.closest_volume_of_path(&at("pods")).unwrap(), volume);
