@@ -31,7 +31,7 @@ const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
 /// How many times one request tries to get a token from a service that requires one but is slow to return it.
 const TOKEN_ROUNDS: u32 = 5;
-/// The time limit for one field, over all token rounds. A read fetches four fields.
+/// The time limit for one field, including all attempts to renew the token. A read fetches four fields.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
 /// The maximum factor by which the time limits are raised. Each read that was too slow doubles them.
 const MOST_PATIENCE: u32 = 8;

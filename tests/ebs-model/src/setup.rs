@@ -148,7 +148,8 @@ impl<E: Ec2> World<E> {
         tokio::time::sleep(Duration::from_secs(120)).await;
     }
 
-    /// Creates a volume with the name of one of our volumes. It is foreign, or ours with other parameters.
+    /// Creates a volume with the name of one of our volumes: without the driver's tags, or with them and other
+    /// parameters.
     async fn add_foreign_volume(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());

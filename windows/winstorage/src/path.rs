@@ -32,8 +32,8 @@ pub enum Validation {
     /// Checks every path of every operation by component, without following links.
     #[default]
     Strict,
-    /// Makes only the reference's five checks, and only in the operations where the reference makes them. Insecure: a
-    /// client can leave the working directories.
+    /// Makes only the five checks of the Go csi-proxy, in the same operations. Insecure: a client can use paths outside
+    /// the working directories.
     Legacy,
 }
 

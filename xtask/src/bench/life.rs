@@ -105,7 +105,7 @@ async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     Ok(vec![created, attached, detached, deleted])
 }
 
-/// Returns how long a life uses its volume: 1 to 30 s, spread evenly over the lives.
+/// Returns how long the lifecycle with this number uses its volume: 1 to 30 s, spread evenly over all lifecycles.
 fn time_in_use(number: u32) -> Duration {
     Duration::from_secs(u64::from(number * 7 % 30) + 1)
 }

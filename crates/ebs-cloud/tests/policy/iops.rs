@@ -155,7 +155,7 @@ async fn expansion_continues_without_iops_that_ec2_refused() {
 /// A burst of creations empties CreateVolume's bucket. A dry run that waited there for a token would delay its own
 /// creation and take another creation's token.
 #[tokio::test(start_paused = true)]
-async fn dry_run_does_not_wait_for_a_token_of_createvolume() {
+async fn dry_run_does_not_wait_for_a_create_volume_token() {
     let fixture = Fixture::new().await;
     let mut running = JoinSet::new();
     for n in 0..150 {

@@ -227,7 +227,7 @@ async fn result_of_a_finished_operation_is_not_replayed() {
     }
 }
 
-/// This is how ControllerUnpublishVolume waits for a ControllerPublishVolume that no caller waits for. No call can join
+/// ControllerUnpublishVolume waits in this way for a ControllerPublishVolume whose client has left. No call can join
 /// that publish any more.
 #[tokio::test(start_paused = true)]
 async fn new_operation_waits_for_a_running_abandoned_one() {

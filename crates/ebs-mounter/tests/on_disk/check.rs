@@ -6,8 +6,8 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 
 use crate::disk::{Disk, MIB, TIB, output_of};
 
-/// When the kernel kills the check of a large file system for its memory use, the driver checks again with maps that
-/// need less. It repeats neither a check that ended on its own nor one that already used these maps.
+/// When the kernel kills e2fsck on a large file system for its memory use, the driver repeats the check with bitmaps,
+/// which need less. It does not repeat a check that ended on its own or that already used bitmaps.
 #[test]
 fn killed_check_of_a_large_disk_is_repeated_with_less_memory() {
     in_mount_namespace(|| async {

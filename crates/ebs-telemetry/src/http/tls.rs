@@ -49,7 +49,7 @@ pub enum TlsError {
     #[error("parse {}: missing PEM certificate", path.display())]
     NoCertificate { path: PathBuf },
     #[error("use certificate {} with key {}", certificate.display(), key.display())]
-    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    Pair { certificate: PathBuf, key: PathBuf, source: Box<rustls::Error> },
     #[error("read {}: no response from the file system within {} s", path.display(), within.as_secs())]
     Stuck { path: PathBuf, within: Duration },
 }
@@ -177,7 +177,10 @@ fn configuration(files: &TlsFiles, Contents { certificate, key }: &Contents) -> 
         return Err(TlsError::NoCertificate { path: files.certificate.clone() });
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| pem(&files.key, error))?;
-    let pair = |source| TlsError::Pair { certificate: files.certificate.clone(), key: files.key.clone(), source };
+    let pair = |error| {
+        let source = Box::new(error);
+        TlsError::Pair { certificate: files.certificate.clone(), key: files.key.clone(), source }
+    };
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(pair)?

@@ -177,7 +177,7 @@ impl Rule {
                 Err(BadRule::new("effect.fraction", format!("{fraction} is outside 0 to 1")))
             }
             Effect::Eat { .. } if self.resource.is_some() || self.nth.is_some() || self.times.is_some() => {
-                Err(BadRule::new("effect", "eat is always active; omit resource, nth and times"))
+                Err(BadRule::new("effect", "the effect eat is always active; omit resource, nth and times"))
             }
             Effect::Eat { .. } if self.chance < 1.0 => {
                 Err(BadRule::new("chance", "eat is always active; use its fraction instead"))

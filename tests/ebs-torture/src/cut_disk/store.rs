@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ebs_ec2::SplitMix64;
 
-/// Size in bytes of the units that most disks keep or lose as a whole.
+/// Size in bytes of the units that most disks keep or lose as a whole when the power fails.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = 4096;
 /// Size in bytes of the units that every disk keeps or loses as a whole.

@@ -49,7 +49,7 @@ impl Volume {
         Ok(None)
     }
 
-    /// Unstages the volume. After a success, the disk is attached again to the same or another node.
+    /// Unstages the volume. After a success, the torture attaches the disk again, to the same or another node.
     pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
         if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
             return Ok(unanswered);

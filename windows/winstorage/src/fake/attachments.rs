@@ -88,7 +88,7 @@ impl FakeHost {
         self.state().disks.volume_mut(volume).map_or(0, |(volume, _)| volume.formats)
     }
 
-    /// Makes the volume formatted, with `used` bytes in use.
+    /// Marks the volume as formatted, with `used` bytes in use.
     pub fn set_formatted(&self, volume: &VolumeGuid, used: u64) {
         if let Some((volume, _)) = self.state().disks.volume_mut(volume) {
             (volume.formatted, volume.used) = (true, used);

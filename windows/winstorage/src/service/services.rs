@@ -109,7 +109,7 @@ impl Storage {
         self.until(name, ServiceStatus::Stopped, "to stop")
     }
 
-    /// Collects the running services that depend on `name`. Each follows the services that depend on it.
+    /// Collects the running services that depend on `name`, in the order in which they can be stopped.
     fn running_dependents(&self, name: &ServiceName, found: &mut Dependents) -> Result<(), StorageError> {
         for (dependent, row) in self.host.dependents(name)? {
             if status(&dependent, &row) != ServiceStatus::Stopped && found.seen.insert(dependent.clone()) {
