@@ -69,6 +69,16 @@ impl<'a> Sorted<'a> {
             Some(_) => Err(ParameterError::Unknown { key: TAG_DELETION_PREFIX.to_owned() }),
         }
     }
+
+    /// Sets all entries except tags, in alphabetical order.
+    fn set_in<T>(&self, target: &mut T, keys: &[Key<T>]) -> Result<(), ParameterError> {
+        for (lower, entry) in &self.entries {
+            let unknown = || ParameterError::Unknown { key: entry.key.to_owned() };
+            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(unknown)?;
+            (key.set)(target, entry)?;
+        }
+        Ok(())
+    }
 }
 
 /// Names of the volume's Kubernetes objects, which the provisioner adds. They are empty when unknown.
@@ -122,18 +132,6 @@ macro_rules! keys {
     };
 }
 use keys;
-
-impl Sorted<'_> {
-    /// Sets all entries except tags, in alphabetical order.
-    fn set_in<T>(&self, target: &mut T, keys: &[Key<T>]) -> Result<(), ParameterError> {
-        for (lower, entry) in &self.entries {
-            let unknown = || ParameterError::Unknown { key: entry.key.to_owned() };
-            let key = keys.iter().find(|key| key.name.eq_ignore_ascii_case(lower)).ok_or_else(unknown)?;
-            (key.set)(target, entry)?;
-        }
-        Ok(())
-    }
-}
 
 impl Entry<'_> {
     /// Parses a boolean as Go does. Other values are errors, so that a typo never leaves data unencrypted.

@@ -1,5 +1,5 @@
 //! Tests the migration from the reference's chart and back, with Helm on a real API server. The chart in `reference/`
-//! takes the place of that chart: it renders the objects that a release of the reference's chart leaves in a cluster.
+//! renders the objects that a release of the reference's chart leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 

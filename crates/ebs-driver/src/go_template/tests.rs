@@ -15,7 +15,7 @@ fn volume() -> Data {
 /// Templates and their output. `⏎`, `⇥` and `↓` stand for a new line, a tab and a vertical tab.
 const VALUES: &str = include_str!("tests/values.txt");
 
-/// Templates that are rejected. `⏎` stands for a new line.
+/// Templates that are rejected. `⏎` means a new line.
 const REFUSED: &str = include_str!("tests/refused.txt");
 
 /// Templates that Go accepts and this crate rejects. They have kinds of constants that no tag value needs, or arguments

@@ -346,7 +346,7 @@ mod tests {
         tokio::time::advance(LONG_GROWTH_PAUSE).await;
         assert!(backlog.is_due(&volume(1), sizes));
         backlog.record_attempt(&volume(2), sizes, start);
-        assert_eq!(backlog.volumes().attempts.len(), 1, "what is too old is forgotten");
+        assert_eq!(backlog.volumes().attempts.len(), 1, "the expired attempt is forgotten");
         backlog.record_grown(&volume(2));
         assert!(backlog.is_due(&volume(2), sizes));
     }

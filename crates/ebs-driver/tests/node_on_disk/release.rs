@@ -1,6 +1,6 @@
 //! Tests NodeUnstageVolume. When it succeeds, nothing holds the disk.
 
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ebs_testkit::process::{Process, ProcessSpec};
@@ -74,18 +74,41 @@ fn try_exclusive_open(node: &Node) -> std::io::Result<std::fs::File> {
     std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path())
 }
 
-/// Opens the node's disk exclusively. A child that another test forks inherits the driver's own exclusive descriptor
-/// until it executes its program, so the disk can stay busy for a moment.
+/// Opens the node's disk exclusively. Fails at the third attempt, after 20 ms, unless the disk is held by a child that another test has forked:
+/// the child inherits the driver's own exclusive descriptor until it executes its program.
 pub(crate) async fn exclusively(node: &Node) -> std::fs::File {
     let opened = async {
+        // A child may execute its program between the open and the look at its descriptors.
+        let mut unexplained = 0;
         loop {
             match try_exclusive_open(node) {
                 Ok(file) => return file,
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) if is_held_by_forked_child(node) => unexplained = 0,
+                Err(error) => {
+                    unexplained += 1;
+                    assert!(unexplained < 3, "the disk is held: {error}");
+                }
             }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), opened).await.expect("no process holds the disk")
+    tokio::time::timeout(Duration::from_secs(5), opened).await.expect("forked children execute their programs")
+}
+
+/// Returns true if another process that still runs the program of this test has the node's disk open.
+fn is_held_by_forked_child(node: &Node) -> bool {
+    let disk = std::fs::metadata(node.disk.path()).unwrap().rdev();
+    let program = std::fs::read_link("/proc/self/exe").unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let mut children = processes.filter(|process| {
+        !process.ends_with(std::process::id().to_string())
+            && std::fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program)
+            && std::fs::read_link(process).is_err()
+    });
+    children.any(|process| {
+        let descriptors = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        descriptors.filter_map(|entry| std::fs::metadata(entry.path()).ok()).any(|file| file.rdev() == disk)
+    })
 }
 
 /// Returns true when a process has the node's disk mounted in its namespace.

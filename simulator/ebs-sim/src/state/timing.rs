@@ -9,7 +9,7 @@ use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::random::mixed;
 
-/// A year stands for "never". Sums of times that contain it cannot overflow.
+/// A year means "never". Sums of times that contain it cannot overflow.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
