@@ -38,7 +38,7 @@
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
 //! EC2 rounds.
 //!
-//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
+//! Decision: `docs/dev/decisions/0007-report-detached-only-with-proof.md`.
 
 use std::time::{Duration, SystemTime};
 
