@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
+.PHONY: help bench demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ lint: ## Scripts, links, dependencies, and clippy with warnings denied
 	scripts/lint
 	@scripts/setup build
 	cargo clippy --workspace --all-targets --features ebs-windows-node/under-wine --locked -- -D warnings
+
+docs: ## The documentation as a website, in target/site (EBS_REPOSITORY=OWNER/REPO)
+	scripts/site
 
 build: ## Build everything
 	@scripts/setup build

@@ -1,0 +1,39 @@
+"""Sets the addresses of the site, and points links that leave docs/ to the repository.
+
+The environment names the repository (EBS_REPOSITORY) and the tag or branch to which links point (EBS_REF).
+"""
+
+import os
+import re
+
+from mkdocs.exceptions import PluginError
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REPOSITORY = os.environ.get("EBS_REPOSITORY", "OWNER/REPO")
+REF = os.environ.get("EBS_REF", "HEAD")
+LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<path>(?:\.\./)[^)\s#]*)(?P<anchor>#[^)\s]*)?", re.M)
+
+
+def on_config(config):
+    owner, name = REPOSITORY.split("/")
+    config.site_url = f"https://{owner.lower()}.github.io/{name}/"
+    config.repo_name = REPOSITORY
+    config.repo_url = f"https://github.com/{REPOSITORY}"
+    config.edit_uri = f"blob/{REF}/docs/"
+    return config
+
+
+def on_page_markdown(markdown, page, config, files):
+    directory = os.path.dirname(os.path.join(config.docs_dir, page.file.src_uri))
+
+    def to_repository(link):
+        target = os.path.normpath(os.path.join(directory, link["path"]))
+        if target == config.docs_dir or target.startswith(config.docs_dir + os.sep):
+            return link[0]
+        path = os.path.relpath(target, ROOT)
+        if path.startswith("..") or not os.path.exists(target):
+            raise PluginError(f"docs/{page.file.src_uri}: the link {link['path']} names no file of the repository")
+        kind = "tree" if os.path.isdir(target) else "blob"
+        return f"{link['before']}{config.repo_url}/{kind}/{REF}/{path}{link['anchor'] or ''}"
+
+    return LINK.sub(to_repository, markdown)
