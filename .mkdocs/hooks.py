@@ -7,6 +7,7 @@ import os
 import re
 
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REPOSITORY = os.environ.get("EBS_REPOSITORY", "OWNER/REPO")
@@ -14,6 +15,8 @@ REF = os.environ.get("EBS_REF", "HEAD")
 LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<path>(?:\.\./)[^)\s#]*)(?P<anchor>#[^)\s]*)?", re.M)
 
 
+# Before mike, which adds the version to the address.
+@event_priority(100)
 def on_config(config):
     owner, name = REPOSITORY.split("/")
     config.site_url = f"https://{owner.lower()}.github.io/{name}/"
