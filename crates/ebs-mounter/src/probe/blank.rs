@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
+    /// A change of the ranges changes the odds in `docs/never-formatted.md` too.
     #[test]
     fn blank_disk_proof_reads_the_same_ranges_in_every_build() {
         let line = |size: u64| {
