@@ -68,8 +68,8 @@ fn templates() -> String {
 fn reserved_keys() -> String {
     let exact = RESERVED_KEYS.map(|key| [format!("`{key}`"), "this key".to_owned()]);
     let prefixes = reserved_prefixes(&DriverName::default());
-    let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys that start so".to_owned()]);
-    markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
+    let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys with this prefix".to_owned()]);
+    markdown(["key", "reserved"], exact.into_iter().chain(prefixes))
 }
 
 /// Returns the limits of a few instance types, and the limit that a node of the type reports if only its root volume is
