@@ -90,7 +90,7 @@ lint: ## Scripts, links, dependencies, and clippy with warnings denied
 	@scripts/setup build
 	cargo clippy --workspace --all-targets --features ebs-windows-node/under-wine --locked -- -D warnings
 
-docs: ## The documentation as a website, in target/site (EBS_REPOSITORY=OWNER/REPO)
+docs: ## The documentation as a website, in target/site
 	scripts/site
 
 build: ## Build everything

@@ -1,16 +1,18 @@
 """Sets the addresses of the site, and points links that leave docs/ to the repository.
 
-The environment names the repository (EBS_REPOSITORY) and the tag or branch to which links point (EBS_REF).
+Cargo.toml names the repository. EBS_REF in the environment is the tag or branch to which links point.
 """
 
 import os
 import re
+import tomllib
 
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-REPOSITORY = os.environ.get("EBS_REPOSITORY", "OWNER/REPO")
+with open(os.path.join(ROOT, "Cargo.toml"), "rb") as manifest:
+    REPOSITORY = tomllib.load(manifest)["workspace"]["package"].get("repository", "https://github.com/OWNER/REPO")
 REF = os.environ.get("EBS_REF", "HEAD")
 LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<path>(?:\.\./)[^)\s#]*)(?P<anchor>#[^)\s]*)?", re.M)
 
@@ -18,10 +20,10 @@ LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<path>(?:\.\./)[^)\s#]*)(?P
 # Before mike, which adds the version to the address.
 @event_priority(100)
 def on_config(config):
-    owner, name = REPOSITORY.split("/")
+    owner, name = REPOSITORY.rstrip("/").split("/")[-2:]
     config.site_url = f"https://{owner.lower()}.github.io/{name}/"
-    config.repo_name = REPOSITORY
-    config.repo_url = f"https://github.com/{REPOSITORY}"
+    config.repo_name = f"{owner}/{name}"
+    config.repo_url = REPOSITORY
     config.edit_uri = f"blob/{REF}/docs/"
     return config
 
