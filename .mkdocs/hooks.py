@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 with open(os.path.join(ROOT, "Cargo.toml"), "rb") as manifest:
     REPOSITORY = tomllib.load(manifest)["workspace"]["package"].get("repository", "https://github.com/OWNER/REPO")
 REF = os.environ.get("EBS_REF", "HEAD")
+FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+ITEM = re.compile(r"^ *(?:-|[0-9]+\.) ", re.M)
 LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<path>(?:\.\./)[^)\s#]*)(?P<anchor>#[^)\s]*)?", re.M)
 
 
@@ -42,3 +44,10 @@ def on_page_markdown(markdown, page, config, files):
         return f"{link['before']}{config.repo_url}/{kind}/{REF}/{path}{link['anchor'] or ''}"
 
     return LINK.sub(to_repository, markdown)
+
+
+def on_page_content(html, page, config, files):
+    """Fails where GitHub shows a list and the website does not: at an item without a blank line before its list."""
+    written, shown = len(ITEM.findall(FENCE.sub("", page.markdown))), html.count("<li>")
+    if written != shown:
+        raise PluginError(f"docs/{page.file.src_uri}: {written} list items are written, {shown} are shown; add a blank line before the list")
