@@ -31,6 +31,8 @@ def on_config(config):
 
 
 def on_page_markdown(markdown, page, config, files):
+    if re.search(r"^ {1,3}```", markdown, re.M):
+        raise PluginError(f"docs/{page.file.src_uri}: a code block in a list ends the list; indent it by four spaces")
     directory = os.path.dirname(os.path.join(config.docs_dir, page.file.src_uri))
 
     def to_repository(link):
