@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
+.PHONY: help bench demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 	cargo build --workspace --locked
 	$(XTASK) demo
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/dev/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
 	tests/e2e/run
@@ -89,6 +89,9 @@ lint: ## Scripts, links, dependencies, and clippy with warnings denied
 	scripts/lint
 	@scripts/setup build
 	cargo clippy --workspace --all-targets --features ebs-windows-node/under-wine --locked -- -D warnings
+
+docs: ## The documentation as a website, in target/site
+	scripts/site
 
 build: ## Build everything
 	@scripts/setup build

@@ -275,7 +275,7 @@ fn apparmor_parser_accepts_the_profile() {
     assert!(parse(broken.path()).is_err());
 }
 
-/// Returns the table of `docs/security.md` that describes the profile.
+/// Returns the table of `docs/dev/system-calls.md` that describes the profile.
 fn table_of_calls() -> String {
     let profile = profile().expect("a profile");
     let mut table = "| what for | calls | |\n|---|---|---|\n".to_owned();
@@ -299,5 +299,5 @@ fn table_of_calls() -> String {
 /// `EBS_WRITE_DOCS=1` rewrites the documentation.
 #[test]
 fn documented_system_calls_match_the_seccomp_profile() {
-    doc_table::check("docs/security.md", &[("system calls", table_of_calls())]);
+    doc_table::check("docs/dev/system-calls.md", &[("system calls", table_of_calls())]);
 }

@@ -1,7 +1,7 @@
 //! The simulated EC2 as pure state: no clock, no files, no devices. It returns external actions as data ([`Effect`]). A
 //! resource settles, that is, reaches its next state, when its time has passed and its data or device is in place.
 //!
-//! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
+//! Decision: `docs/dev/decisions/0030-simulate-ec2-as-pure-state.md`.
 
 mod account;
 mod advance;
