@@ -42,9 +42,9 @@ need_cluster() {
 sidecars=$tools/sidecars-$(digest tests/acceptance/cluster/sidecars/*/*.go tests/acceptance/cluster/sidecars/go.mod tests/acceptance/cluster/sidecars/go.sum tests/acceptance/cluster/sources)
 need_sidecars() {
   local package name repository tag commit
-  for package in $(awk '$1 ~ /^github.com.*\/cmd\// {print $1}' tests/acceptance/cluster/sidecars/go.mod); do
+  while read -r package; do
     [ -x "$sidecars/${package##*/}" ] || { need_go && step "build ${package##*/}" sidecar_module "$package"; }
-  done
+  done < <(awk '$1 ~ /^github.com.*\/cmd\// {print $1}' tests/acceptance/cluster/sidecars/go.mod)
   while read -r name repository tag commit package; do
     [ "$name" != "#" ] || continue
     [ -x "$sidecars/$name" ] || { need_go && step "build $name $tag" sidecar_repository "$name" "$repository" "$tag" "$commit" "$package"; }

@@ -84,7 +84,7 @@ clients=tests/acceptance/clients
 grpc_clients=$tools/grpc-clients-$(digest $clients/*.go $clients/go.* $clients/versions/*)
 need_grpc_clients() {
   local program file version tags from
-  for file in $clients/go.mod $clients/versions/*.mod; do
+  for file in "$clients"/go.mod "$clients"/versions/*.mod; do
     version=$(basename "$file" .mod) from=.
     tags=$(sed -n 's|^// Build with -tags ||p' "$file")
     case $version in
