@@ -71,10 +71,11 @@ fetch_image_packages() {
 # The kernels of the virtual machine: Debian's for clouds, of Debian 12 and of Debian 11 (5.10), which binds in two steps. KERNEL names the
 # package of another one, of either release.
 vm_kernels=()
+debian_lists=$PWD/$tools/debian
 
 # debian_apt SUITE PROGRAM ARGUMENTS...: apt with the package lists of a release of Debian, in a directory of their own.
 debian_apt() {
-  local place=$PWD/$tools/debian-$1
+  local place=$debian_lists-$1
   "$2" -o Dir::Etc::SourceList="$place/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$place/state" \
     -o Dir::State::status=/dev/null -o Dir::Cache="$place/cache" -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false "${@:3}"
 }
@@ -87,8 +88,8 @@ debian_mirrors() {
       END { if (!found) print "http://deb.debian.org/debian", suite "\nhttp://deb.debian.org/debian-security", suite "-security" }'
 }
 
-debian_lists() {
-  local place=$PWD/$tools/debian-$1
+fetch_lists() {
+  local place=$debian_lists-$1
   [ ! -e "$place/complete" ] || return 0
   rm -rf "$place"
   mkdir -p "$place/state/lists/partial" "$place/cache/archives/partial"
@@ -109,7 +110,7 @@ fetch_kernel() {
   mkdir -p "$directory.download"
   if ! (cd "$directory.download" && debian_apt "$1" apt-get download -qq "$2") || ! dpkg-deb -x "$directory.download/$2"_*.deb "$directory"; then
     # Old lists name packages that are gone.
-    rm -rf "$directory.download" "$PWD/$tools/debian-$1"
+    rm -rf "$directory.download" "$debian_lists-$1"
     say "fetch the kernel $2: the mirror does not have it; run the same command again"
     return 1
   fi
@@ -120,7 +121,7 @@ fetch_kernel() {
 fetch_kernels() {
   local suite package
   for suite in bookworm bullseye; do
-    debian_lists "$suite" || { say "the mirror does not have the lists of Debian's $suite; set KERNEL to fetch one kernel only" && return 1; }
+    fetch_lists "$suite" || { say "the mirror does not have the lists of Debian's $suite; set KERNEL to fetch one kernel only" && return 1; }
     package=${KERNEL:-$(latest_kernel "$suite")}
     if [ -z "${KERNEL:-}" ]; then
       fetch_kernel "$suite" "$package"

@@ -34,9 +34,7 @@ step() {
 }
 
 run_steps() {
-  local number
-  # shellcheck disable=SC2154 # The trap sets it.
-  trap 'status=$?; [ "$status" = 0 ] || say "failed: ${step_names[number]}"; exit "$status"' EXIT
+  trap 'printf "setup: failed to %s\n" "${step_names[number]}" >&2' EXIT
   for number in "${!step_names[@]}"; do
     eval "timed '[$((number + 1))/${#step_names[@]}] ' ${step_names[number]@Q} ${step_commands[number]}"
   done
