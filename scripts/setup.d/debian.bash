@@ -19,9 +19,13 @@ unpack() {
 # unpacked DIRECTORY PACKAGE [FILES...]
 unpacked() { [ -e "$1/complete" ] || step "fetch $2" unpack "$@"; }
 
-# promtool, in Debian's Prometheus.
+# promtool, which Debian 12 has in the package of Prometheus and Debian 13 in one of its own.
 prometheus=$tools/prometheus
-need_prometheus() { unpacked "$prometheus" prometheus; }
+need_prometheus() { [ -e "$prometheus/complete" ] || step "fetch promtool" unpack_promtool; }
+unpack_promtool() {
+  has_package prometheus || apt-get update -qq
+  if has_package promtool; then unpack "$prometheus" promtool; else unpack "$prometheus" prometheus; fi
+}
 
 # It runs the containers of a cluster, and starts runc, which is installed.
 containerd=$tools/containerd
@@ -36,7 +40,7 @@ qemu_user=$tools/qemu-user-static
 need_qemu_user() { [ -e "$qemu_user/complete" ] || step "fetch qemu-user" unpack_qemu_user; }
 unpack_qemu_user() {
   local arch
-  apt-cache show qemu-user-static >/dev/null 2>&1 || apt-get update -qq
+  has_package qemu-user || apt-get update -qq
   if [ -n "$(apt-cache depends qemu-user-static 2>/dev/null | awk '$2 == "qemu-user"')" ] || ! has_package qemu-user-static; then
     unpack "$qemu_user" qemu-user ./usr/bin/qemu-aarch64 ./usr/bin/qemu-x86_64
     for arch in aarch64 x86_64; do ln -sf qemu-$arch "$qemu_user/usr/bin/qemu-$arch-static"; done
@@ -70,6 +74,10 @@ fetch_image_packages() {
 
 # The kernels of the virtual machine: Debian's for clouds, of Debian 12 and of Debian 11 (5.10), which binds in two steps. KERNEL names the
 # package of another one, of either release.
+need_kernels() {
+  # Without a download this is no step.
+  if [ -e "$debian_lists-bookworm/complete" ] && [ -e "$debian_lists-bullseye/complete" ]; then fetch_kernels; else step "fetch kernels" fetch_kernels; fi
+}
 vm_kernels=()
 debian_lists=$PWD/$tools/debian
 
