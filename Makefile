@@ -1,8 +1,8 @@
 # Every target does its own set-up (scripts/setup) and is quick when there is nothing left to do.
 # All builds select the whole workspace: one set of features, so the EC2 SDK is compiled once.
 
-# Rust and Go are there if scripts/setup had to install them.
-export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+# Rust and Go are in target/tools/bin if scripts/setup had to install them. A user's PATH can lack the programs of root.
+export PATH := $(CURDIR)/target/tools/bin:$(PATH):/usr/sbin:/sbin
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 BUILD = scripts/timed "$(if $(wildcard $(XTASK)),build what has changed,build all programs from nothing)" cargo build --workspace --locked

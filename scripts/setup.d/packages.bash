@@ -6,7 +6,7 @@ want() {
   local wanted program
   read -ra wanted <<<"${*: -1}"
   for program in "${@:1:$#-1}"; do
-    if ! PATH="$PATH:/usr/sbin:/sbin" command -v "$program" >/dev/null; then
+    if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
       packages+=("${wanted[@]}")
       return
     fi

