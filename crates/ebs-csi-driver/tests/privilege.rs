@@ -53,7 +53,10 @@ fn capabilities() -> anyhow::Result<Vec<String>> {
     let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).context("CapBnd")?;
     let has_resource = u64::from_str_radix(bounding.trim(), 16)? & (1 << 24) != 0;
     if !has_resource {
-        record_skipped("node service in its container has CAP_SYS_RESOURCE", "this machine lacks it; make vm-test checks it");
+        record_skipped(
+            "node service in its container has CAP_SYS_RESOURCE",
+            "this machine lacks it; make vm-test checks it",
+        );
     }
     Ok(wanted.into_iter().filter(|name| has_resource || name != "CAP_SYS_RESOURCE").collect())
 }

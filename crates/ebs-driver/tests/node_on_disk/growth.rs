@@ -16,7 +16,10 @@ pub(crate) fn may_grow_mounted_ext() -> bool {
     let capabilities = rustix::thread::capabilities(None).unwrap().effective;
     let may = capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE);
     if !may {
-        record_skipped("node service grows a mounted ext4", "this machine lacks CAP_SYS_RESOURCE; make vm-test checks it");
+        record_skipped(
+            "node service grows a mounted ext4",
+            "this machine lacks CAP_SYS_RESOURCE; make vm-test checks it",
+        );
     }
     may
 }
