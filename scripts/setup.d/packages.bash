@@ -42,8 +42,8 @@ want_target() {
   windows | interop)
     want_venv
     want x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32
-    # Another user than root can build and lint without it.
-    [ -x "$wine" ] || [ "$(id -u)" != 0 ] || packages+=(wine64)
+    # Another user than root, and an arm64 machine, can build and lint without it.
+    [ -x "$wine" ] || [ "$(id -u) $(uname -m)" != "0 x86_64" ] || packages+=(wine64)
     ;;
   test)
     want_disks
