@@ -39,6 +39,8 @@ want_target() {
     want readelf binutils
     want jq jq
     ;;
+  publish) want jq jq ;;
+  github) want gh gh ;;
   windows | interop)
     want_venv
     want x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32

@@ -68,6 +68,16 @@ crane_version=v0.22.1
 crane=$tools/crane-$crane_version
 need_crane() { go_install "$crane" crane "crane $crane_version" "github.com/google/go-containerregistry/cmd/crane@$crane_version"; }
 
+# Cosign signs a release and verifies its signatures.
+cosign_version=v2.6.5
+cosign=$tools/cosign-$cosign_version
+need_cosign() { go_install "$cosign" cosign "cosign $cosign_version" "github.com/sigstore/cosign/v2/cmd/cosign@$cosign_version"; }
+
+# Grype finds known vulnerabilities in an image.
+grype_version=v0.121.2
+grype=$tools/grype-$grype_version
+need_grype() { go_install "$grype" grype "grype $grype_version" "github.com/anchore/grype/cmd/grype@$grype_version"; }
+
 # Syft writes bills of materials. The wheel has Anchore's program, because its build takes long.
 syft_version=1.18.1
 syft=$tools/syft-$syft_version
