@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release release-dry-run publish scan github-release ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,9 +101,9 @@ NATIVE_RELEASE = $(patsubst %/,%,$(dir $(shell deploy/image/build --where native
 # then changes nothing that would have to be compiled.
 GIT_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-driver image release: export GIT_COMMIT := $(GIT_COMMIT)
-driver image release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
-driver image release: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
+driver image release release-dry-run: export GIT_COMMIT := $(GIT_COMMIT)
+driver image release release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+driver image release release-dry-run: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
 driver: ## The driver's program alone, with its commit in --version
 	@scripts/setup build
 	deploy/image/build native
@@ -126,9 +126,24 @@ IMAGE ?= $(or $(CARGO_TARGET_DIR),target)/aws-ebs-csi-driver-image.tar
 image: image-programs ## The container image as an archive, without a container daemon (ARCHES="amd64 arm64", IMAGE=FILE)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack $(IMAGE) $(BUILT)
 
+# REGISTRY is the registry and path that the release is for: ghcr.io and the owner of `repository` in Cargo.toml by default.
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
-release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
+release: image-programs ## All files of a release: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY, REGISTRY)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack --release $(RELEASE) $(BUILT) && deploy/image/check $(RELEASE)
+
+scan: ## Vulnerabilities of a release for which a fix exists; needs the network (RELEASE=DIRECTORY)
+	eval "$$(scripts/setup scan)" && for image in $(RELEASE)/*-image-*.tar; do \
+	  "$$EBS_GRYPE" --quiet --only-fixed --fail-on high "oci-archive:$$image" || exit; done
+
+publish: ## Push, sign and verify a release (RELEASE=DIRECTORY, REGISTRY, KEY=FILE)
+	eval "$$(scripts/setup publish)" && deploy/release/publish $(if $(KEY),--key $(KEY)) $(RELEASE)
+
+github-release: ## The release on GitHub, with its files; the tag must exist (RELEASE=DIRECTORY)
+	@scripts/setup github >/dev/null
+	deploy/release/github $(RELEASE)
+
+release-dry-run: image-programs ## A whole release against a registry of this machine (ARCHES, DRIVERS)
+	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && eval "$$(scripts/setup publish)" && deploy/release/dry-run $(BUILT)
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run
