@@ -14,7 +14,7 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 	cargo build --workspace --locked
 	$(XTASK) demo
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours, RELEASE=DIRECTORY of a release)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
 	tests/e2e/run
@@ -97,7 +97,7 @@ build: ## Build everything
 # Where programs for this machine are that are built as released ones are.
 NATIVE_RELEASE = $(patsubst %/,%,$(dir $(shell deploy/image/build --where native)))
 
-# What --version tells comes from the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
+# --version prints the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
 # then changes nothing that would have to be compiled.
 GIT_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)

@@ -1,8 +1,10 @@
-//! Tests the container images: their content and their reproducible build. Needs the programs that `scripts/setup test`
+//! Tests the container images: their content, their reproducible build, and
+//! how a release is published. Needs the programs that `scripts/setup test`
 //! fetches.
 
 mod contents;
 mod on_arm64;
+mod published;
 mod reproducible;
 mod windows;
 
@@ -32,6 +34,15 @@ const BOUND: Duration = Duration::from_secs(300);
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the GitHub location and its owner, from the only place that names them.
+fn location() -> anyhow::Result<(String, String)> {
+    let manifest = std::fs::read_to_string(repository().join("Cargo.toml"))?;
+    let home = manifest.lines().find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"'));
+    let home = home.context("repository in Cargo.toml")?;
+    let owner = home.strip_prefix("https://github.com/").and_then(|rest| rest.split('/').next()).context("an owner")?;
+    Ok((home.to_owned(), owner.to_owned()))
 }
 
 fn variable(name: &str) -> anyhow::Result<String> {
