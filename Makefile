@@ -126,7 +126,7 @@ IMAGE ?= $(or $(CARGO_TARGET_DIR),target)/aws-ebs-csi-driver-image.tar
 image: image-programs ## The container image as an archive, without a container daemon (ARCHES="amd64 arm64", IMAGE=FILE)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack $(IMAGE) $(BUILT)
 
-# REGISTRY is the registry and path that the release is for: ghcr.io and the owner of `repository` in Cargo.toml by default.
+# REGISTRY is the registry and path that the release is for: by default ghcr.io and OWNER/REPO of `repository` in Cargo.toml.
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
 release: image-programs ## All files of a release: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY, REGISTRY)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack --release $(RELEASE) $(BUILT) && deploy/image/check $(RELEASE)

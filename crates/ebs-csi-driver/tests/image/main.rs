@@ -36,13 +36,13 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the GitHub location and its owner, from the only place that names them.
+/// Returns the address and the path `OWNER/REPO` of the repository, from the only place that names them.
 fn location() -> anyhow::Result<(String, String)> {
     let manifest = std::fs::read_to_string(repository().join("Cargo.toml"))?;
     let home = manifest.lines().find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"'));
     let home = home.context("repository in Cargo.toml")?;
-    let owner = home.strip_prefix("https://github.com/").and_then(|rest| rest.split('/').next()).context("an owner")?;
-    Ok((home.to_owned(), owner.to_owned()))
+    let path = home.strip_prefix("https://github.com/").context("an address on GitHub")?;
+    Ok((home.to_owned(), path.to_owned()))
 }
 
 fn variable(name: &str) -> anyhow::Result<String> {

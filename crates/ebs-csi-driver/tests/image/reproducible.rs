@@ -97,11 +97,12 @@ async fn release_builds_from_the_same_inputs_are_identical() -> anyhow::Result<(
     // Without an explicit version, Helm assumes an old version of Kubernetes.
     let render = ["template", "x", text(&chart)?, "--kube-version", "1.34.0"];
     let rendered = tool(&variable("EBS_TEST_HELM")?, &render, BOUND).await?;
-    let (home, owner) = location()?;
-    let image = format!("ghcr.io/{}/aws-ebs-csi-driver:v{version}", owner.to_lowercase());
-    ensure!(rendered.contains(&image), "the chart does not start {image}");
+    let (home, path) = location()?;
+    let image = format!("ghcr.io/{}/aws-ebs-csi-driver", path.to_lowercase());
+    ensure!(rendered.contains(&format!("{image}:v{version}")), "the chart does not start {image}:v{version}");
     let shown = tool(&variable("EBS_TEST_HELM")?, &["show", "all", text(&chart)?], BOUND).await?;
-    for wanted in [format!("home: {home}"), format!("image: {image}"), format!("{home}/blob/v{version}/docs/install.md")] {
+    let documents = format!("{home}/blob/v{version}/docs/install.md");
+    for wanted in [format!("home: {home}"), format!("repository: {image}"), documents] {
         ensure!(shown.contains(&wanted), "the chart has no {wanted}");
     }
     Ok(())
