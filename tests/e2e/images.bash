@@ -64,6 +64,7 @@ driver_in() {
 
 # The image and the chart of a release, in a registry of the node.
 release_in() {
+  mkdir -p "$data/registry"
   start registry "$EBS_CRANE" registry serve --address "$node_registry" --disk "$data/registry"
   within 60 "the registry serves" in_node curl -sf "http://$node_registry/v2/"
   in_node env REGISTRY="$node_registry" EBS_HELM="$EBS_E2E_HELM" deploy/release/publish --unsigned "$RELEASE" >"$log/publish.log" 2>&1 || die "$(tail -n 1 "$log/publish.log")"
