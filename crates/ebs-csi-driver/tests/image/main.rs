@@ -45,6 +45,13 @@ fn location() -> anyhow::Result<(String, String)> {
     Ok((home.to_owned(), path.to_owned()))
 }
 
+/// Returns the name of the image with this repository's compiler version, in which releases are built.
+fn rust_image() -> anyhow::Result<String> {
+    let toolchain = std::fs::read_to_string(repository().join("rust-toolchain.toml"))?;
+    let version = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
+    Ok(format!("docker.io/library/rust:{}-bookworm", version.context("a channel")?))
+}
+
 fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set; run eval \"$(scripts/setup test)\""))
 }
