@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/target/tools/bin:$(PATH):/usr/sbin:/sbin
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 BUILD = scripts/timed "$(if $(wildcard $(XTASK)),build what has changed,build all programs from nothing)" cargo build --workspace --locked
 
-.PHONY: help bench cluster demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci shell clean-tools
+.PHONY: help bench cluster demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release release-dry-run publish scan github-release ci shell clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ cluster: ## A one-node Kubernetes on this machine with the driver and simulated 
 	$(if $(BIN),,@$(BUILD))
 	tests/e2e/cluster up
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/dev/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/dev/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours, RELEASE=DIRECTORY of a release)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,@$(BUILD))
 	tests/e2e/run
@@ -107,13 +107,13 @@ build: ## Build everything
 # Where programs for this machine are that are built as released ones are.
 NATIVE_RELEASE = $(patsubst %/,%,$(dir $(shell deploy/image/build --where native)))
 
-# What --version tells comes from the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
+# --version prints the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
 # then changes nothing that would have to be compiled.
 GIT_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-driver image release: export GIT_COMMIT := $(GIT_COMMIT)
-driver image release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
-driver image release: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
+driver image release release-dry-run: export GIT_COMMIT := $(GIT_COMMIT)
+driver image release release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+driver image release release-dry-run: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
 driver: ## The driver's program alone, with its commit in --version
 	@scripts/setup build >/dev/null
 	deploy/image/build native
@@ -135,9 +135,24 @@ IMAGE ?= $(or $(CARGO_TARGET_DIR),target)/aws-ebs-csi-driver-image.tar
 image: image-programs ## The container image as an archive, without a container daemon (ARCHES="amd64 arm64", IMAGE=FILE)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack $(IMAGE) $(BUILT)
 
+# REGISTRY is the registry and path that the release is for: by default ghcr.io and OWNER/REPO of `repository` in Cargo.toml.
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
-release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
+release: image-programs ## All files of a release: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY, REGISTRY)
 	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && deploy/image/pack --release $(RELEASE) $(BUILT) && deploy/image/check $(RELEASE)
+
+scan: ## Vulnerabilities of a release for which a fix exists; needs the network (RELEASE=DIRECTORY)
+	eval "$$(scripts/setup scan)" && for image in $(RELEASE)/*-image-*.tar; do \
+	  "$$EBS_GRYPE" --quiet --only-fixed --fail-on high "oci-archive:$$image" || exit; done
+
+publish: ## Push, sign and verify a release (RELEASE=DIRECTORY, REGISTRY, KEY=FILE)
+	eval "$$(scripts/setup publish)" && deploy/release/publish $(if $(KEY),--key $(KEY)) $(RELEASE)
+
+github-release: ## The release on GitHub, with its files; the tag must exist (RELEASE=DIRECTORY)
+	@scripts/setup github >/dev/null
+	deploy/release/github $(RELEASE)
+
+release-dry-run: image-programs ## A whole release against a registry of this machine (ARCHES, DRIVERS)
+	eval "$$(ARCHES='$(ARCHES)' scripts/setup image)" && eval "$$(scripts/setup publish)" && deploy/release/dry-run $(BUILT)
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run
