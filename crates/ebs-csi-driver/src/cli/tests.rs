@@ -134,6 +134,17 @@ fn metrics_tls_needs_endpoint_certificate_and_key() {
 }
 
 #[test]
+fn health_endpoint_needs_an_address_of_its_own() {
+    for mode in ["all", "controller", "node"] {
+        assert!(checked(mode).unwrap().common.health.is_none());
+        let beside = format!("{mode} --health-endpoint=:9808 --http-endpoint=:3301");
+        assert_eq!(checked(&beside).unwrap().common.health, Some(":9808".parse().unwrap()));
+        refused(&format!("{mode} --health-endpoint=:9808 --http-endpoint=:9808"), "same address");
+        refused(&format!("{mode} --health-endpoint=9808"), "--health-endpoint: \"9808\" is not a listen address");
+    }
+}
+
+#[test]
 fn relative_or_empty_mount_point_prefix_is_ignored() {
     let below = |line: &str| checked(line).unwrap().node.unwrap().mounts_below;
     assert_eq!(below("node --csi-mount-point-prefix=/x/"), Some("/x/".into()));
