@@ -1,4 +1,6 @@
 #[cfg(unix)]
+mod chart_flags;
+#[cfg(unix)]
 mod environment;
 mod every_flag;
 #[cfg(unix)]
