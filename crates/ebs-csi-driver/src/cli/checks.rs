@@ -104,7 +104,8 @@ fn health(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
     if health_endpoint.is_empty() {
         return Ok(None);
     }
-    if health_endpoint == http_endpoint {
+    // The kernel chooses another port each time that port 0 is bound.
+    if health_endpoint == http_endpoint && !health_endpoint.ends_with(":0") {
         return Err(Refused::new("--health-endpoint and --http-endpoint have the same address; set different ports"));
     }
     let endpoint = health_endpoint.parse();
@@ -207,7 +208,9 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),
-        Role::Labeler => (&["endpoint", "endpoint_mode", "health_endpoint"], "in mode metadataLabeler, which serves no CSI requests"),
+        Role::Labeler => {
+            (&["endpoint", "endpoint_mode", "health_endpoint"], "in mode metadataLabeler, which serves no CSI requests")
+        }
         Role::PreStopHook => (
             &[
                 "endpoint",

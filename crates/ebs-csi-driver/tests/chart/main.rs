@@ -3,6 +3,7 @@
 
 mod admission;
 mod cases;
+mod facts;
 mod from_the_reference;
 mod host_process;
 mod kustomize;

@@ -59,7 +59,7 @@ async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<
 /// Creates namespaces, each with the service account that pods need. In a complete cluster, a Kubernetes controller
 /// creates this account.
 pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
-    for name in ["kube-system", "nodes", "default"] {
+    for name in ["kube-system", "nodes", "grafana", "default"] {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");

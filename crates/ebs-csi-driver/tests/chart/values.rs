@@ -198,8 +198,12 @@ async fn every_old_key_and_template_error_has_a_test_case() -> anyhow::Result<()
     let texts: Vec<&str> = refused.iter().map(|outcome| outcome.text.as_str()).collect();
     let messages = messages()?;
     ensure!(messages.len() > 10, "{messages:?}");
-    let unseen: Vec<&String> =
-        messages.iter().filter(|message| !texts.iter().any(|text| says(text, message))).collect();
+    // A test with a cluster checks the message about Windows nodes that another image serves.
+    let needs_cluster = |message: &str| message.starts_with("node.enableWindows: the image");
+    let unseen: Vec<&String> = messages
+        .iter()
+        .filter(|message| !needs_cluster(message) && !texts.iter().any(|text| says(text, message)))
+        .collect();
     ensure!(unseen.is_empty(), "no case is refused with {unseen:?}");
     Ok(())
 }

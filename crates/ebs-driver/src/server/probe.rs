@@ -39,9 +39,10 @@ pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
         }
         Endpoint::Tcp(address) => {
             let address = *address;
-            let connector = service_fn(move |_uri| async move {
-                Ok::<_, io::Error>(TokioIo::new(TcpStream::connect(address).await?))
-            });
+            let connector =
+                service_fn(
+                    move |_uri| async move { Ok::<_, io::Error>(TokioIo::new(TcpStream::connect(address).await?)) },
+                );
             target.connect_with_connector(connector).await
         }
     };

@@ -8,9 +8,10 @@ use super::every_flag::flags_of;
 const MODES: [&str; 3] = ["controller", "node", "metadataLabeler"];
 
 fn list() -> String {
-    let mut text = "# The flags of the driver by mode, for templates/_problems.tpl. Written by a test of ebs-csi-driver \
+    let mut text =
+        "# The flags of the driver by mode, for templates/_problems.tpl. Written by a test of ebs-csi-driver \
                     (EBS_WRITE_DOCS=1).\n"
-        .to_owned();
+            .to_owned();
     for mode in MODES {
         text.push_str(&format!("{mode}:\n"));
         let mut names: Vec<String> =
