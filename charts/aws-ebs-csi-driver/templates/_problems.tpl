@@ -169,6 +169,8 @@ controller.httpEndpoint: another listener of the pod has port {{ $port }}; choos
 {{ $.path }}.env: the chart sets CSI_ENDPOINT to the socket that the other containers use; remove it
 {{- else if and (eq (toString .name) "GODEBUG") (regexMatch "(^|,) *fips140 *= *(on|only) *(,|$)" (toString .value)) }}
 {{ $.path }}.env: GODEBUG asks for FIPS mode, for which the driver has no validated module; remove it
+{{- else if and (has (toString .name) (list "AWS_EC2_ENDPOINT" "AWS_SAGEMAKER_ENDPOINT")) .value (not (regexMatch "^https?://[^@?#]+$" (toString .value))) }}
+{{ $.path }}.env: {{ .name }} must be a URL without user name, query and fragment; set one such as https://ec2.us-west-2.amazonaws.com
 {{- end }}
 {{- end }}
 {{- end }}
