@@ -69,7 +69,7 @@ fn compare_images(values: &Value, rendered: &Rendered) -> anyhow::Result<usize> 
 
 /// Also if the values give only the repository, only the tag, or only a prefix of all images.
 #[tokio::test]
-async fn corpus_files_render_the_images_and_selectors_of_the_reference() -> anyhow::Result<()> {
+async fn corpus_files_render_images_and_selectors_of_the_reference() -> anyhow::Result<()> {
     let is_file = |outcome: &&Outcome| outcome.case.title.ends_with(".yaml") || outcome.case.title.ends_with(".json");
     let outcomes = corpus().await?.iter().filter(is_file).filter(|outcome| outcome.case.refused.is_none());
     let (mut images, mut selectors, mut results) = (0, 0, Vec::new());
