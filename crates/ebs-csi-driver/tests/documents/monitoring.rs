@@ -139,7 +139,7 @@ async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<(
         let fires = |case: &&&Value| case["exp_alerts"].as_array().is_some_and(|alerts| !alerts.is_empty());
         ensure!(of_it().any(|case| fires(&case)), "{} fires in no case", alert["alert"]);
         ensure!(of_it().any(|case| !fires(&case)), "{} has no case in which it does not fire", alert["alert"]);
-        for key in ["summary", "description", "runbook"] {
+        for key in ["summary", "description", "runbook_url"] {
             ensure!(alert["annotations"][key].is_string(), "{} has no {key}", alert["alert"]);
         }
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
