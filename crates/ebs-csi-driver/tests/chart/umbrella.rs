@@ -45,7 +45,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() { copy(&entry.path(), &to)? } else { drop(std::fs::copy(entry.path(), to)?) }
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
     }
     Ok(())
 }
