@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/target/tools/bin:$(PATH):/usr/sbin:/sbin
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 BUILD = scripts/timed "$(if $(wildcard $(XTASK)),build what has changed,build all programs from nothing)" cargo build --workspace --locked
 
-.PHONY: help bench cluster demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release release-dry-run publish scan github-release ci shell clean-tools
+.PHONY: help bench plots cluster demo docs e2e e2e-suite test test-all test-oldest windows windows-archive interop soak torture fuzz mutants vm-test tidy fmt lint build driver image release release-dry-run publish scan github-release ci shell clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,10 +42,15 @@ test-oldest: ## The chart on the API server of the oldest Kubernetes that is sup
 test-all: test test-oldest soak vm-test e2e ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, the tests in a virtual machine and on a real Kubernetes
 	$(MAKE) torture CYCLES=500
 
-bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
+bench: ## Volume lives under load, against the targets; replaces docs/plots (LIVES=500, BENCH_ARGS='--cases steady')
 	@scripts/setup build >/dev/null
 	@scripts/timed "build release programs" deploy/image/build native ebs-sim xtask
-	$(NATIVE_RELEASE)/xtask bench $(BENCH_ARGS)
+	GIT_COMMIT=$(GIT_COMMIT) $(NATIVE_RELEASE)/xtask bench --plots docs/plots $(BENCH_ARGS)
+
+plots: ## The plots of docs/plots, drawn again from the recorded results of make bench
+	@scripts/setup build >/dev/null
+	@$(BUILD) --quiet
+	$(XTASK) plots
 
 SECONDS ?= 60
 soak: ## The model test with new seeds for SECONDS=60; prints the seeds that fail
@@ -142,7 +147,7 @@ release: image-programs ## All files of a release: archives, images, chart, bill
 
 scan: ## Vulnerabilities of a release for which a fix exists; needs the network (RELEASE=DIRECTORY)
 	eval "$$(scripts/setup scan)" && for image in $(RELEASE)/*-image-*.tar; do \
-	  "$$EBS_GRYPE" --quiet --only-fixed --fail-on high "oci-archive:$$image" || exit; done
+	  "$$EBS_GRYPE" --only-fixed --fail-on high "oci-archive:$$image" || exit; done
 
 publish: ## Push, sign and verify a release (RELEASE=DIRECTORY, REGISTRY, KEY=FILE)
 	eval "$$(scripts/setup publish)" && deploy/release/publish $(if $(KEY),--key $(KEY)) $(RELEASE)

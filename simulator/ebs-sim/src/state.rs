@@ -53,7 +53,7 @@ use crate::api::{Call, Fault, Reply, StateView};
 use crate::config::{EngineConfig, TimingOverride};
 use crate::faults::FaultInjection;
 
-use model::{Account, PastVersions, Policy};
+use model::{Account, PastVersions, Policy, Volumes};
 use random::Random;
 use timing::Times;
 
@@ -66,7 +66,7 @@ impl Sim {
             format: FORMAT,
             account: Account::new(config),
             instances: Vec::new(),
-            volumes: BTreeMap::new(),
+            volumes: Volumes::default(),
             snapshots: BTreeMap::new(),
             tokens: BTreeMap::new(),
             launches: BTreeMap::new(),

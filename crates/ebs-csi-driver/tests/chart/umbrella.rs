@@ -13,7 +13,7 @@ use crate::{IMAGE, chart, run};
 
 /// The names of the reference's templates that charts call, with the text that each prints for [`VALUES`] in the
 /// release `blue`. Facts of the reference's chart 2.64, except the chart's version and image.
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("aws-ebs-csi-driver.name", "renamed"),
     ("aws-ebs-csi-driver.fullname", "blue-renamed"),
     ("aws-ebs-csi-driver.chart", "aws-ebs-csi-driver-0.1.0"),
@@ -28,6 +28,10 @@ const TEMPLATES: [(&str, &str); 8] = [
     ),
     ("aws-ebs-csi-driver.extra-volume-tags", r#"["--extra-tags=a=b"]"#),
     (
+        "aws-ebs-csi-driver.http-proxy",
+        r#"[{"name":"HTTP_PROXY","value":"http://p:1"},{"name":"HTTPS_PROXY","value":"http://p:1"},{"name":"NO_PROXY","value":".svc"}]"#,
+    ),
+    (
         "aws-ebs-csi-driver.daemonset-tolerations",
         r#"[{"key":"ebs.csi.aws.com/agent-not-ready","operator":"Exists"},{"key":"ToBeDeletedByClusterAutoscaler","operator":"Exists"},{"key":"karpenter.sh/disrupted","operator":"Exists"},{"key":"karpenter.sh/disruption","operator":"Exists"}]"#,
     ),
@@ -37,6 +41,7 @@ aws-ebs-csi-driver:
   nameOverride: renamed
   image: {containerRegistry: mirror.example.com/, repository: storage/driver, tag: v9}
   customLabels: {team: storage}
+  proxy: {http_proxy: 'http://p:1', no_proxy: .svc}
   controller: {extraVolumeTags: {a: b}}
 ";
 
@@ -45,7 +50,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() { copy(&entry.path(), &to)? } else { drop(std::fs::copy(entry.path(), to)?) }
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
     }
     Ok(())
 }
