@@ -62,7 +62,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
         // The figures of all points would overlap, so only the last point of a line has its figure.
         let Some(&(x, y)) = points.last() else { continue };
         let above = panel.series.iter().filter_map(|other| other.points.last()).map(|(_, other)| other - y);
-        let is_crowded = above.filter(|distance| *distance > 0.0).any(|distance| distance < top / 10.0);
+        let is_crowded = above.filter(|distance| *distance > 0.0).any(|distance| distance < top / 7.0);
         let (side, offset) = if is_crowded { (VPos::Top, 5) } else { (VPos::Bottom, -5) };
         let label = text(TEXT).pos(Pos::new(HPos::Right, side));
         chart.draw_series([EmptyElement::at((x, y)) + Text::new(figure(y), (0, offset), label)])?;
