@@ -151,7 +151,11 @@ fn conditions(args: &BenchArgs) -> Conditions {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let date = date.split('T').next().unwrap_or_default().to_owned();
-    Conditions { date, commit: args.commit.chars().take(8).collect(), cores, note: args.note.clone() }
+    let commit = match args.commit.get(..8) {
+        Some(start) => format!("commit {start}"),
+        None => "unknown commit".to_owned(),
+    };
+    Conditions { date, commit, cores, note: args.note.clone() }
 }
 
 /// Records the figures that the plots show.

@@ -60,9 +60,12 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
         line.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
         // The figures of all points would overlap, so only the last point of a line has its figure.
-        let label = text(TEXT).pos(Pos::new(HPos::Right, VPos::Bottom));
-        let last = |&(x, y): &(f64, f64)| EmptyElement::at((x, y)) + Text::new(figure(y), (0, -5), label.clone());
-        chart.draw_series(points.last().map(last))?;
+        let Some(&(x, y)) = points.last() else { continue };
+        let above = panel.series.iter().filter_map(|other| other.points.last()).map(|(_, other)| other - y);
+        let is_crowded = above.filter(|distance| *distance > 0.0).any(|distance| distance < top / 7.0);
+        let (side, offset) = if is_crowded { (VPos::Top, 5) } else { (VPos::Bottom, -5) };
+        let label = text(TEXT).pos(Pos::new(HPos::Right, side));
+        chart.draw_series([EmptyElement::at((x, y)) + Text::new(figure(y), (0, offset), label)])?;
     }
     if panel.series.len() > 1 {
         let all = panel.series.iter().flat_map(|series| &series.points);

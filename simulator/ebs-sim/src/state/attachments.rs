@@ -1,5 +1,6 @@
 //! AttachVolume and DetachVolume.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ebs_ec2::{ebs_cards, is_xen};
@@ -73,6 +74,17 @@ pub(super) fn attachments_of<'a>(sim: &'a Sim, instance: &'a str) -> impl Iterat
     sim.volumes
         .values()
         .flat_map(move |v| v.attachments.iter().filter(move |a| a.instance_id == instance).map(|a| (v.id.as_str(), a)))
+}
+
+/// Returns the attachments of all instances, after a single visit to each volume.
+pub(super) fn attachments_by_instance(sim: &Sim) -> BTreeMap<&str, Vec<(&str, &Attachment)>> {
+    let mut found: BTreeMap<&str, Vec<(&str, &Attachment)>> = BTreeMap::new();
+    for volume in sim.volumes.values() {
+        for attachment in &volume.attachments {
+            found.entry(&attachment.instance_id).or_default().push((volume.id.as_str(), attachment));
+        }
+    }
+    found
 }
 
 fn check_device_free(sim: &Sim, instance: &Instance, device: &str) -> Result<(), Fault> {

@@ -45,7 +45,7 @@ impl PageSpec<'_> {
     /// Returns one page of the found objects. `scope` identifies the query: a token of another query is rejected.
     pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Page<T>, Fault> {
         let size = self.size()?;
-        all.sort_by_key(&key);
+        all.sort_by_cached_key(&key);
         if let Some(token) = self.next_token.filter(|t| !t.is_empty()) {
             let last = read_token(token, scope)?;
             all.retain(|item| key(item) > last);

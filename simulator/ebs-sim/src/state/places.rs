@@ -10,17 +10,21 @@ use crate::api::{
 };
 use crate::config::ZoneConfig;
 
-use super::attachments::attachments_of;
+use super::attachments::{attachments_by_instance, attachments_of};
 use super::faults;
 use super::filters::{self, Filterable};
 use super::ids::Kind;
 use super::listings::{Equipped, Query};
-use super::model::{Instance, Sim, hypervisor};
+use super::model::{Attachment, Instance, Sim, hypervisor};
 
 const MAX_TYPES_PAGE: i64 = 100;
 
 pub(super) fn describe_instance(sim: &Sim, instance: &Instance) -> SimInstance {
-    let devices = attachments_of(sim, &instance.id).map(|(volume, a)| a.describe(volume)).collect();
+    describe_with(sim, instance, attachments_of(sim, &instance.id).collect())
+}
+
+fn describe_with(sim: &Sim, instance: &Instance, attachments: Vec<(&str, &Attachment)>) -> SimInstance {
+    let devices = attachments.into_iter().map(|(volume, a)| a.describe(volume)).collect();
     let (state, state_code) = instance.state();
     SimInstance {
         id: instance.id.clone(),
@@ -55,18 +59,13 @@ pub(super) fn describe_instances(sim: &Sim, call: &DescribeInstances) -> Result<
         return Err(faults::no_such_instances(&missing));
     }
     faults::unless_dry_run(call.dry_run)?;
-    // Gather the attachments of an instance only if its id is right: that takes a look at every volume.
-    let ids = query.filtered_ids("instance-id");
-    let named = sim.instances.iter().filter(|i| {
-        let is_named = call.instance_ids.is_empty() || call.instance_ids.contains(&i.id);
-        is_named && ids.as_ref().is_none_or(|ids| ids.contains(i.id.as_str()))
-    });
-    let chosen = named.filter(|i| {
-        let equipped =
-            Equipped { instance: i, attachments: attachments_of(sim, &i.id).collect(), owner: &sim.account.id };
+    let attachments = attachments_by_instance(sim);
+    let of = |i: &Instance| attachments.get(i.id.as_str()).cloned().unwrap_or_default();
+    let chosen = sim.instances.iter().filter(|i| {
+        let equipped = Equipped { instance: i, attachments: of(i), owner: &sim.account.id };
         query.wants(&i.id, &equipped)
     });
-    let described = chosen.map(|i| describe_instance(sim, i));
+    let described = chosen.map(|i| describe_with(sim, i, of(i)));
     Ok(Reply::DescribeInstances(query.paged(described, |i| i.id.clone())?))
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use ebs_ec2::VolumeType;
 
-use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply, SimProperties};
+use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Page, Reply, SimProperties};
 use crate::config::ZoneConfig;
 
 use super::effects::{Effect, Source};
@@ -176,7 +176,10 @@ pub(super) fn describe_volumes(sim: &Sim, call: &DescribeVolumes) -> Result<Repl
         .with_tokens_after_full_pages(sim.policy.account.oddities.tokens_after_full_pages);
     let chosen = chosen_volumes(sim, &query)?;
     faults::unless_dry_run(call.dry_run)?;
-    Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))
+    // Describe only the volumes of the page.
+    let page = query.paged(chosen.into_iter(), |v| v.id.clone())?;
+    let items = page.items.into_iter().map(Volume::describe).collect();
+    Ok(Reply::DescribeVolumes(Page { items, next: page.next }))
 }
 
 /// Returns the volumes that match a query. A missing id is an error; a filter value without a match is not.
