@@ -13,7 +13,7 @@ mod process;
 mod process_stat;
 mod report;
 mod stage;
-pub(crate) mod volumes;
+mod volumes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,6 @@ use crate::record::{self, Conditions, Driver, Latency, Load, LoadPoint, Volumes}
 use case::{Case, CaseName};
 use report::{Outcome, missed, say, write_json};
 use stage::Subject;
-
-/// The RPCs of a volume lifecycle, in order.
-pub(crate) const RPCS: [&str; 4] =
-    ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume"];
 
 /// The arguments of the bench.
 #[derive(Debug, Clone, clap::Args)]

@@ -13,7 +13,7 @@ use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 
-use crate::record::{self, Load, Record, Volumes};
+use crate::record::{self, Load, LoadPoint, Point, Record, Volumes};
 use bars::latency;
 use lines::{Panel, Series, panels};
 
@@ -59,7 +59,7 @@ fn one<R: Record>(dir: &Path, plot: impl Fn(&R) -> anyhow::Result<String>) -> an
 }
 
 fn volumes(record: &Volumes) -> Vec<Panel> {
-    let series = |name: &str, colour: usize, y: fn(&crate::bench::volumes::Point) -> f64| Series {
+    let series = |name: &str, colour: usize, y: fn(&Point) -> f64| Series {
         name: name.to_owned(),
         colour: COLOURS[colour],
         points: record.points.iter().map(|point| (f64::from(point.volumes), y(point))).collect(),
@@ -85,7 +85,7 @@ fn volumes(record: &Volumes) -> Vec<Panel> {
 }
 
 fn load(record: &Load) -> Panel {
-    let series = |name: &str, colour: usize, y: fn(&crate::record::LoadPoint) -> f64| Series {
+    let series = |name: &str, colour: usize, y: fn(&LoadPoint) -> f64| Series {
         name: name.to_owned(),
         colour: COLOURS[colour],
         points: record.points.iter().map(|point| (point.rate, y(point))).collect(),
@@ -140,8 +140,7 @@ fn framed<'a>(root: &Area<'a>, title: &str, captions: &[String]) -> Result<Area<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::volumes::Point;
-    use crate::record::{Conditions, Driver, Latencies, Latency, LoadPoint, OUR_NAME};
+    use crate::record::{Conditions, Driver, Latencies, Latency, OUR_NAME};
 
     fn conditions() -> Conditions {
         Conditions { date: "2026-11-27".into(), commit: "1a2b3c4d".into(), cores: 2, note: "A & B".into() }

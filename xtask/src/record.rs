@@ -9,7 +9,9 @@ use anyhow::Context;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bench::volumes::Point;
+/// The RPCs of a volume lifecycle, in order.
+pub(crate) const RPCS: [&str; 4] =
+    ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume"];
 
 /// The name of this driver in the records.
 pub(crate) const OUR_NAME: &str = "this driver";
@@ -99,6 +101,28 @@ pub(crate) struct LoadPoint {
 pub(crate) struct Load {
     pub(crate) conditions: Conditions,
     pub(crate) points: Vec<LoadPoint>,
+}
+
+/// The case `volumes` at one number of volumes. Memory is in MiB, processor time in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Point {
+    pub(crate) volumes: u32,
+    /// The memory of the driver without load, and the part of it that no other process shares.
+    pub(crate) resident: f64,
+    pub(crate) private: f64,
+    /// The driver's processor time per volume lifecycle.
+    pub(crate) cpu_per_life: f64,
+    pub(crate) mutating_per_life: f64,
+    pub(crate) spare_per_life: f64,
+    pub(crate) describes_per_life: f64,
+    /// The driver's processor time for a listing of all volumes, the number of EC2 calls, and the peak of the resident
+    /// memory.
+    pub(crate) list_cpu: f64,
+    pub(crate) list_calls: u64,
+    pub(crate) list_peak: f64,
+    /// The simulator's processor time per volume lifecycle, which is not a cost of the driver.
+    pub(crate) simulator_cpu_per_life: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

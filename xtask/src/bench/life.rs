@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::case::Phase;
+use crate::record::RPCS;
 
 /// The sidecars' first and longest pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ impl Rpc {
     pub(super) const ALL: [Self; 4] = [Self::Create, Self::Publish, Self::Unpublish, Self::Delete];
 
     pub(super) fn as_str(self) -> &'static str {
-        super::RPCS[self as usize]
+        RPCS[self as usize]
     }
 
     pub(super) fn action(self) -> &'static str {

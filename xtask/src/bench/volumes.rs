@@ -10,7 +10,6 @@ use anyhow::{Context, ensure};
 use csi_proto::csi;
 use ebs_testkit::control::State;
 use ebs_testkit::csi_client::refused;
-use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::BenchArgs;
@@ -20,50 +19,28 @@ use super::life::{self, Site};
 use super::process_stat::{Usage, reset_peak};
 use super::stage::{self, CASE_BOUND, INSTANCE_TYPE, QUIET, Running, ZONES, whole_ledger};
 use crate::programs::{Places, variable};
+use crate::record::Point;
 
 /// Number of instances that hold the attached volumes: 50 each when there are 20,000 volumes.
 const INSTANCES: u32 = 100;
 /// How long the driver is idle before its memory is measured.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// The figures at one number of volumes. Memory is in MiB, processor time in milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Point {
-    pub(crate) volumes: u32,
-    /// The memory of the driver without load, and the part of it that no other process shares.
-    pub(crate) resident: f64,
-    pub(crate) private: f64,
-    /// The driver's processor time per volume lifecycle.
-    pub(crate) cpu_per_life: f64,
-    pub(crate) mutating_per_life: f64,
-    pub(crate) spare_per_life: f64,
-    pub(crate) describes_per_life: f64,
-    /// The driver's processor time for a listing of all volumes, the number of EC2 calls, and the peak of the resident
-    /// memory.
-    pub(crate) list_cpu: f64,
-    pub(crate) list_calls: u64,
-    pub(crate) list_peak: f64,
-    /// The simulator's processor time per volume lifecycle, which is not a cost of the driver.
-    pub(crate) simulator_cpu_per_life: f64,
-}
-
-impl Point {
-    pub(super) fn text(&self) -> String {
-        format!(
-            "\nvolumes: {}: resident {:.1} MiB, of which {:.1} MiB are private.\n  Per lifecycle: {:.2} ms of CPU time, {:.3} mutating calls, {:.3} spare calls, {:.3} describes, simulator {:.2} ms.\n  Listing of all volumes: {:.0} ms of CPU time, {} calls, peak {:.1} MiB\n",
-            self.volumes,
-            self.resident,
-            self.private,
-            self.cpu_per_life,
-            self.mutating_per_life,
-            self.spare_per_life,
-            self.describes_per_life,
-            self.simulator_cpu_per_life,
-            self.list_cpu,
-            self.list_calls,
-            self.list_peak,
-        )
-    }
+fn text(point: &Point) -> String {
+    format!(
+        "\nvolumes: {}: resident {:.1} MiB, of which {:.1} MiB are private.\n  Per lifecycle: {:.2} ms of CPU time, {:.3} mutating calls, {:.3} spare calls, {:.3} describes, simulator {:.2} ms.\n  Listing of all volumes: {:.0} ms of CPU time, {} calls, peak {:.1} MiB\n",
+        point.volumes,
+        point.resident,
+        point.private,
+        point.cpu_per_life,
+        point.mutating_per_life,
+        point.spare_per_life,
+        point.describes_per_life,
+        point.simulator_cpu_per_life,
+        point.list_cpu,
+        point.list_calls,
+        point.list_peak,
+    )
 }
 
 /// Runs the case. `args.volumes` are the numbers of volumes to measure at, in ascending order.
@@ -92,7 +69,7 @@ async fn measure(args: &BenchArgs, running: &Running) -> anyhow::Result<Vec<Poin
         exist = volumes;
         let living = Site::new(&running.client, &format!("pvc-{volumes}"), own.clone(), workers);
         let point = point(args, running, living, volumes).await?;
-        super::report::say(&point.text());
+        super::report::say(&text(&point));
         points.push(point);
     }
     Ok(points)

@@ -5,8 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{COLOURS, Drawn, GRID, TEXT, figure, framed, root, text};
-use crate::bench::RPCS;
-use crate::record::{Driver, Latency};
+use crate::record::{Driver, Latency, RPCS};
 
 const WIDTH: u32 = 860;
 /// Height of a bar, and the space between the RPCs, in pixels.
