@@ -14,7 +14,7 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 	cargo build --workspace --locked
 	$(XTASK) demo
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; PART="life zones", KUBERNETES=oldest or newest, BIN=DIRECTORY of built programs, REGISTRAR=ours)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,cargo build --workspace --locked)
 	tests/e2e/run
