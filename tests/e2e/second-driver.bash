@@ -31,7 +31,7 @@ second_up() {
   within "$patience" "the kubelet registers the second driver" second_is_registered
 }
 second_down() {
-  second_manifest | on delete --timeout="${patience}s" -f - >/dev/null
+  second_manifest | on delete --timeout="${patience}s" -f - >/dev/null 2>"$log/second-driver.log"
   within "$patience" "the kubelet removes the second driver" second_is_gone
 }
 
@@ -39,7 +39,7 @@ second_down() {
 two_claims_pod() {
   local name=$1 at claims=()
   for at in $(seq "$2"); do claims+=("$name-ebs-$at $namespace"); done
-  for at in $(seq "$3"); do claims+=("$name-second-$at e2e-second"); done
+  for at in $(seq "$3"); do claims+=("$name-second-$at second"); done
   {
     for at in "${claims[@]}"; do
       cat <<YAML
@@ -70,8 +70,9 @@ runs() { on wait --for=condition=Ready "pod/$1" --timeout="${patience}s" >/dev/n
 writes() { inside "$1" "for each in /data/*; do echo $1 >\$each/name; done; sync"; }
 remembers() { [ "$(inside "$1" 'cat /data/*/name' | sort -u)" = "$1" ] || die "the pod $1 does not find its files"; }
 remove_pod() {
+  local claim
   on delete pod "$1" --timeout="${patience}s" >/dev/null
-  on get pvc -o name | grep "/$1-" | xargs -r kc -n "$namespace" delete --timeout="${patience}s" >/dev/null
+  for claim in $(on get pvc -o name | grep "/$1-"); do on delete "$claim" --timeout="${patience}s" >/dev/null; done
 }
 exceeds_the_limit() { on get pod "$1" -o json | jq -e '.status.conditions[]? | select(.type == "PodScheduled") | .message | test("max volume count|exceed")' >/dev/null; }
 
