@@ -5,7 +5,7 @@
 #
 # Drain the node before an upgrade and before -Uninstall: while the proxy is away, volumes of running pods cannot be torn down.
 # An upgrade that fails puts the previous program back and starts it.
-# Written without a Windows machine: read docs/csi-proxy.md, "What only Windows can prove", before relying on it.
+# Written without a Windows machine: read the checklist in docs/dev/windows.md before you rely on it.
 [CmdletBinding(DefaultParameterSetName = 'Install')]
 param(
     [Parameter(Mandatory, ParameterSetName = 'Install')] [string] $Program,

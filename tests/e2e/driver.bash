@@ -2,7 +2,15 @@
 
 bin=${BIN:-$target/debug} # aws-ebs-csi-driver, ebs-sim
 chart=$repository/charts/aws-ebs-csi-driver
+installed=("$chart")
 values=(--namespace kube-system --values "$repository/tests/e2e/values.yaml")
+# Helm pulls the chart of a release, and the node its image, from a registry of the node.
+if [ -n "${RELEASE:-}" ]; then
+  node_registry=127.0.0.1:5000
+  chart=$(realpath "$RELEASE"/aws-ebs-csi-driver-*.tgz)
+  installed=("oci://$node_registry/charts/aws-ebs-csi-driver" --version "$(basename "$chart" .tgz | sed 's/^aws-ebs-csi-driver-//')" --plain-http)
+  values+=(--set "image.repository=$node_registry/aws-ebs-csi-driver")
+fi
 control=http://127.0.0.1:8002
 
 helm() { HOME=$work/home "$EBS_E2E_HELM" "$@"; }
@@ -63,7 +71,7 @@ node:
     - {name: simulated-disks, mountPath: "$EBS_SIM_DEVICES_DIR", readOnly: true}
 YAML
   )
-  helm_in_node install aws-ebs-csi-driver "$chart" "${values[@]}" --values "$etc/values.yaml" --wait --timeout 10m >"$log/helm-install.log" 2>&1 ||
+  helm_in_node install aws-ebs-csi-driver "${installed[@]}" "${values[@]}" --values "$etc/values.yaml" --wait --timeout 10m >"$log/helm-install.log" 2>&1 ||
     { tail -5 "$log/helm-install.log" && kc -n kube-system get pods -o wide && die "the chart's pods do not become ready"; }
   within 300 "the kubelet knows the driver" registered
 }

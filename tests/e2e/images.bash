@@ -62,6 +62,14 @@ driver_in() {
   rm -f "$images/driver" "$archive"
 }
 
+# The image and the chart of a release, in a registry of the node.
+release_in() {
+  mkdir -p "$data/registry"
+  start registry "$EBS_CRANE" registry serve --address "$node_registry" --disk "$data/registry"
+  within 60 "the registry serves" in_node curl -sf "http://$node_registry/v2/"
+  in_node env REGISTRY="$node_registry" EBS_HELM="$EBS_E2E_HELM" deploy/release/publish --unsigned "$RELEASE" >"$log/publish.log" 2>&1 || die "$(tail -n 1 "$log/publish.log")"
+}
+
 # A sidecar under the name that the chart renders for it. Of another version than that it is not.
 sidecar_in() {
   local program=${1##*/} tag=${1##*:} root
@@ -95,6 +103,7 @@ images_in() {
   for name in $(rendered_images); do
     case $name in
     aws-ebs-csi-driver:*) driver_in "$name" ;;
+    "${node_registry:-}"/aws-ebs-csi-driver:*) release_in ;;
     */csi-node-driver-registrar:*) if [ "${REGISTRAR:-official}" = ours ]; then registrar_in "$name"; else sidecar_in "$name"; fi ;;
     *) sidecar_in "$name" ;;
     esac

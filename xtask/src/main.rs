@@ -7,7 +7,9 @@ use clap::Parser;
 
 mod bench;
 mod demo;
+mod plots;
 mod programs;
+mod record;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tools of this workspace")]
@@ -16,12 +18,15 @@ enum Task {
     Demo(demo::DemoArgs),
     /// Measure calls, added latency and memory of volume lifecycles under load; `make bench` builds release programs first
     Bench(bench::BenchArgs),
+    /// Draw the plots of the recorded results
+    Plots(plots::PlotsArgs),
 }
 
 fn main() -> ExitCode {
     let ended = match Task::parse() {
         Task::Bench(arguments) => bench::run(arguments),
         Task::Demo(arguments) => demo::run(arguments),
+        Task::Plots(arguments) => plots::draw(&arguments.dir),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     // Print only the chain of causes: an error because of a missing requirement needs no backtrace.

@@ -53,7 +53,15 @@ pub(crate) fn spawn_driver(
     spawn(program, args.iter().copied().chain([endpoint.as_str()]), env.clone(), log)
 }
 
-fn spawn<'a>(program: &Path, args: impl Iterator<Item = &'a str>, env: Env, log: PathBuf) -> anyhow::Result<Process> {
+/// Starts a program. It gets the bench's own variables of libfaketime, so that all clocks of a run have the same speed.
+fn spawn<'a>(
+    program: &Path,
+    args: impl Iterator<Item = &'a str>,
+    mut env: Env,
+    log: PathBuf,
+) -> anyhow::Result<Process> {
+    let of_clock = |name: &str| name == "LD_PRELOAD" || name.starts_with("FAKETIME");
+    env.extend(std::env::vars().filter(|(name, _)| of_clock(name)));
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Process::spawn(ProcessSpec { name, program: program.to_owned(), args: args.map(Into::into).collect(), env, log })
 }

@@ -1,18 +1,4 @@
-{{/* Environment of proxies, as a YAML list; empty without a proxy. */}}
-{{- define "ebs.proxyEnv" -}}
-{{- with .Values.proxy -}}
-{{- if .http_proxy }}
-- name: HTTP_PROXY
-  value: {{ .http_proxy | quote }}
-- name: HTTPS_PROXY
-  value: {{ .http_proxy | quote }}
-- name: NO_PROXY
-  value: {{ default "" .no_proxy | quote }}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{- define "ebs.otelEnv" -}}
+{{- define "aws-ebs-csi-driver.otelEnv" -}}
 {{- with .otelServiceName }}
 - name: OTEL_SERVICE_NAME
   value: {{ . | quote }}
@@ -23,16 +9,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "ebs.fipsEnv" -}}
-{{- if .Values.fips }}
-- name: AWS_USE_FIPS_ENDPOINT
-  value: "true"
-- name: GODEBUG
-  value: fips140=on
-{{- end -}}
-{{- end -}}
-
-{{- define "ebs.nodeNameEnv" }}
+{{- define "aws-ebs-csi-driver.nodeNameEnv" }}
 - name: CSI_NODE_NAME
   valueFrom:
     fieldRef:
@@ -40,7 +17,7 @@
 {{- end -}}
 
 {{/* Credentials, endpoints and region for a container that calls AWS. */}}
-{{- define "ebs.awsEnv" -}}
+{{- define "aws-ebs-csi-driver.awsEnv" -}}
 {{- with .Values.awsAccessSecret }}
 {{- if and .name .keyId .accessKey }}
 - name: AWS_ACCESS_KEY_ID
@@ -75,8 +52,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A probe of the driver by its liveness-probe container: dict initial, timeout, period, failures. */}}
-{{- define "ebs.healthProbe" -}}
+{{/* A probe of the driver by its port `healthz`: dict initial, timeout, period, failures. */}}
+{{- define "aws-ebs-csi-driver.healthProbe" -}}
 httpGet:
   path: /healthz
   port: healthz
@@ -88,22 +65,72 @@ periodSeconds: {{ .period }}
 failureThreshold: {{ .failures }}
 {{- end -}}
 
+{{/* "true" if the values set anything of sidecars.livenessProbe. Its container then answers the kubelet's probes in place of the driver. */}}
+{{- define "aws-ebs-csi-driver.hasLivenessProbe" -}}
+{{- $sidecar := .Values.sidecars.livenessProbe -}}
+{{- $image := default dict $sidecar.image -}}
+{{- if or $image.repository $image.tag $image.pullPolicy $sidecar.additionalArgs $sidecar.resources $sidecar.securityContext -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* The driver's argument to answer the kubelet's probes itself. */}}
+{{- define "aws-ebs-csi-driver.healthArgument" -}}
+{{- if not (include "aws-ebs-csi-driver.hasLivenessProbe" .) }}
+- --health-endpoint=:9808
+{{- end -}}
+{{- end -}}
+
+{{/* image and imagePullPolicy of the livenessprobe container. */}}
+{{- define "aws-ebs-csi-driver.livenessProbeImage" -}}
+{{- $image := dict "repository" "public.ecr.aws/csi-components/livenessprobe" "tag" "v2.19.0-eksbuild.5" "pullPolicy" "IfNotPresent" -}}
+{{- range $key, $value := .Values.sidecars.livenessProbe.image -}}
+{{- if $value -}}{{- $_ := set $image $key $value -}}{{- end -}}
+{{- end -}}
+{{- include "aws-ebs-csi-driver.sidecarImage" (dict "root" . "image" $image) -}}
+{{- end -}}
+
+{{/* The livenessprobe container of a Linux pod: dict root, volume, args (YAML list), envFrom, metrics. */}}
+{{- define "aws-ebs-csi-driver.livenessProbe" -}}
+{{- $sidecar := .root.Values.sidecars.livenessProbe -}}
+- name: liveness-probe
+  {{- include "aws-ebs-csi-driver.livenessProbeImage" .root | nindent 2 }}
+  args:
+    - --csi-address=/csi/csi.sock
+    {{- .args | nindent 4 }}
+    {{- range $sidecar.additionalArgs }}
+    - {{ . | quote }}
+    {{- end }}
+  {{- with .envFrom }}
+  envFrom:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  volumeMounts:
+    - name: {{ .volume }}
+      mountPath: /csi
+  {{- if .metrics }}
+  ports:
+    - name: metrics-lp
+      containerPort: 3305
+      protocol: TCP
+  {{- end }}
+  resources:
+    {{- toYaml (default (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "memory" "32Mi")) $sidecar.resources) | nindent 4 }}
+  securityContext:
+    {{- toYaml (mergeOverwrite (dict "readOnlyRootFilesystem" true "allowPrivilegeEscalation" false) (deepCopy (default dict $sidecar.securityContext))) | nindent 4 }}
+  terminationMessagePolicy: FallbackToLogsOnError
+{{- end -}}
+
 {{/* One argument unless the user's own arguments name it: dict flag, value, given (their text). */}}
-{{- define "ebs.unlessGiven" -}}
+{{- define "aws-ebs-csi-driver.unlessGiven" -}}
 {{- if not (contains (printf "-%s" .flag) .given) }}
 - --{{ .flag }}={{ .value }}
 {{- end -}}
 {{- end -}}
 
-{{/* Leader election of a sidecar: dict name, sidecar. */}}
-{{- define "ebs.leaderElection" -}}
-{{- $election := .sidecar.leaderElection -}}
-{{- if not (kindIs "map" $election) -}}
-{{- fail (printf "sidecars.%s.leaderElection must be a map with `enabled: true` or `enabled: false`" .name) -}}
-{{- end -}}
-{{- if not (kindIs "bool" $election.enabled) -}}
-{{- fail (printf "sidecars.%s.leaderElection.enabled must be true or false" .name) -}}
-{{- end }}
+{{/* Leader election of a sidecar: dict sidecar. */}}
+{{- define "aws-ebs-csi-driver.leaderElection" -}}
+{{- $election := .sidecar.leaderElection }}
 - --leader-election={{ $election.enabled }}
 {{- if $election.enabled -}}
 {{- with $election.leaseDuration }}
@@ -119,14 +146,14 @@ failureThreshold: {{ .failures }}
 {{- end -}}
 
 {{/* Verbosity of a sidecar: dict root, sidecar. */}}
-{{- define "ebs.verbosity" -}}
+{{- define "aws-ebs-csi-driver.verbosity" -}}
 --v={{ ternary 7 (.sidecar.logLevel | int) .root.Values.debugLogs }}
 {{- end -}}
 
 {{/* The fields of the controller's sidecars after their arguments: dict root, sidecar, name, env (YAML list), mountPath, metricsPort, metricsName. */}}
-{{- define "ebs.controllerSidecar" -}}
+{{- define "aws-ebs-csi-driver.controllerSidecar" -}}
 {{- $resources := default .root.Values.controller.resources .sidecar.resources -}}
-{{- $env := concat (include "ebs.list" (default "" .env) | fromYamlArray) (include "ebs.list" (include "ebs.proxyEnv" .root) | fromYamlArray) (default list .sidecar.env) -}}
+{{- $env := concat (include "aws-ebs-csi-driver.list" (default "" .env) | fromYamlArray) (include "aws-ebs-csi-driver.list" (include "aws-ebs-csi-driver.http-proxy" .root) | fromYamlArray) (default list .sidecar.env) -}}
 {{- with $env }}
 env:
   {{- toYaml . | nindent 2 }}
@@ -158,7 +185,7 @@ terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
 {{/* A YAML list from text that may be empty. */}}
-{{- define "ebs.list" -}}
+{{- define "aws-ebs-csi-driver.list" -}}
 {{- if empty (trim .) -}}
 []
 {{- else -}}

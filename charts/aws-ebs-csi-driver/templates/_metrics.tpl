@@ -1,5 +1,5 @@
 {{/* The Service of a metrics page, and the ServiceMonitor where Prometheus' operator is: dict root, values, name, app, port, namespace, local. */}}
-{{- define "ebs.metricsService" -}}
+{{- define "aws-ebs-csi-driver.metricsService" -}}
 ---
 apiVersion: v1
 kind: Service

@@ -1,17 +1,40 @@
 {{/* The node values of a DaemonSet of additionalDaemonSets: `node`, overridden by the given values. dict root, over. */}}
-{{- define "ebs.nodeValues" -}}
-{{- include "ebs.override" (dict "over" (default dict .over) "under" .root.Values.node) -}}
+{{- define "aws-ebs-csi-driver.nodeValues" -}}
+{{- include "aws-ebs-csi-driver.override" (dict "over" (default dict .over) "under" .root.Values.node) -}}
 {{- end -}}
 
-{{- define "ebs.checkNode" -}}
-{{- $node := .node -}}
-{{- if and $node.volumeAttachLimit (not (kindIs "invalid" $node.reservedVolumeAttachments)) (ge (int $node.reservedVolumeAttachments) 0) -}}
-{{- fail "node.volumeAttachLimit and node.reservedVolumeAttachments exclude each other; set one of them" -}}
+{{/* "true" if controller and nodes run under one service account: dict root, values. */}}
+{{- define "aws-ebs-csi-driver.oneAccount" -}}
+{{- $sameName := eq .values.controller.serviceAccount.name .values.node.serviceAccount.name -}}
+{{- if and $sameName (not .values.nodeComponentOnly) (eq .root.Release.Namespace (include "aws-ebs-csi-driver.nodeNamespace" (dict "root" .root "node" .values.node))) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Why the node account is not restricted to its own Node; empty if it is. A policy for an account that other pods use would restrict them too. */}}
+{{- define "aws-ebs-csi-driver.unrestricted" -}}
+{{- $account := .Values.node.serviceAccount -}}
+{{- $restrict := .Values.node.restrictToOwnNode -}}
+{{- if $account.disableMutation -}}
+the account cannot change Nodes
+{{- else if and (kindIs "bool" $restrict) (not $restrict) -}}
+node.restrictToOwnNode is false
+{{- else if include "aws-ebs-csi-driver.oneAccount" (dict "root" . "values" .Values) -}}
+the controller has the same service account
+{{- else if and (not $account.create) (not $restrict) -}}
+node.serviceAccount.create is false, so other pods may have the same service account
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if Windows nodes get a DaemonSet: unless enableWindows is false. */}}
+{{- define "aws-ebs-csi-driver.hasWindows" -}}
+{{- if not (and (kindIs "bool" .enableWindows) (not .enableWindows)) -}}
+true
 {{- end -}}
 {{- end -}}
 
 {{/* Arguments of the driver that Linux and Windows have in common, behind the endpoint: dict root, node. */}}
-{{- define "ebs.nodeArguments" -}}
+{{- define "aws-ebs-csi-driver.nodeArguments" -}}
 {{- $node := .node -}}
 {{- if not (kindIs "invalid" $node.reservedVolumeAttachments) }}
 - --reserved-volume-attachments={{ $node.reservedVolumeAttachments }}
@@ -32,14 +55,14 @@
 {{- if $node.otelTracing }}
 - --enable-otel-tracing=true
 {{- end }}
+{{- include "aws-ebs-csi-driver.healthArgument" .root }}
 {{- end -}}
 
 {{/* Environment of the driver behind CSI_ENDPOINT: dict root, node. */}}
-{{- define "ebs.nodeEnv" -}}
-{{- include "ebs.nodeNameEnv" .root }}
-{{- include "ebs.proxyEnv" .root }}
-{{- with .node.otelTracing }}{{ include "ebs.otelEnv" . }}{{ end }}
-{{- include "ebs.fipsEnv" .root }}
+{{- define "aws-ebs-csi-driver.nodeEnv" -}}
+{{- include "aws-ebs-csi-driver.nodeNameEnv" .root }}
+{{- include "aws-ebs-csi-driver.http-proxy" .root }}
+{{- with .node.otelTracing }}{{ include "aws-ebs-csi-driver.otelEnv" . }}{{ end }}
 {{- if .node.serviceAccount.disableMutation }}
 - name: DISABLE_TAINT_WATCHER
   value: "true"
@@ -50,7 +73,7 @@
 {{- end -}}
 
 {{/* A pod's fields that both systems have, up to its containers: dict root, node, os. */}}
-{{- define "ebs.nodePod" -}}
+{{- define "aws-ebs-csi-driver.nodePod" -}}
 {{- $node := .node -}}
 {{- with $node.affinity }}
 affinity:
@@ -68,10 +91,7 @@ tolerations:
   {{- with $node.tolerations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-  {{- range list "ebs.csi.aws.com/agent-not-ready" "ToBeDeletedByClusterAutoscaler" "karpenter.sh/disrupted" "karpenter.sh/disruption" }}
-  - key: {{ . }}
-    operator: Exists
-  {{- end }}
+  {{- include "aws-ebs-csi-driver.daemonset-tolerations" .root | nindent 2 }}
   {{- end }}
 {{- with $node.dnsConfig }}
 dnsConfig:
@@ -86,14 +106,14 @@ imagePullSecrets:
 {{- end -}}
 
 {{/* DaemonSet and pod template up to the pod's fields: dict root, node, app, name, annotations. */}}
-{{- define "ebs.daemonSetHead" -}}
+{{- define "aws-ebs-csi-driver.daemonSetHead" -}}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
   name: {{ .name }}
-  namespace: {{ include "ebs.nodeNamespace" . }}
+  namespace: {{ include "aws-ebs-csi-driver.nodeNamespace" . }}
   labels:
-    {{- include "ebs.labels" .root | nindent 4 }}
+    {{- include "aws-ebs-csi-driver.labels" .root | nindent 4 }}
   {{- with .annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
@@ -102,21 +122,21 @@ spec:
   revisionHistoryLimit: {{ .node.revisionHistoryLimit }}
   selector:
     matchLabels:
-      {{- include "ebs.selector" . | nindent 6 }}
+      {{- include "aws-ebs-csi-driver.selector" . | nindent 6 }}
   updateStrategy:
     {{- toYaml .node.updateStrategy | nindent 4 }}
   template:
     metadata:
       labels:
-        {{- include "ebs.podLabels" (dict "root" .root "app" .app "podLabels" .node.podLabels) | nindent 8 }}
+        {{- include "aws-ebs-csi-driver.podLabels" (dict "root" .root "app" .app "podLabels" .node.podLabels) | nindent 8 }}
       {{- with .node.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
 {{- end -}}
 
-{{/* Probes and ports of the driver on a node: dict metrics. */}}
-{{- define "ebs.nodeHealth" -}}
+{{/* Ports and probes of the driver on a node: dict metrics. */}}
+{{- define "aws-ebs-csi-driver.nodeHealth" -}}
 ports:
   - name: healthz
     containerPort: 9808
@@ -127,13 +147,13 @@ ports:
     protocol: TCP
   {{- end }}
 livenessProbe:
-  {{- include "ebs.healthProbe" (dict "initial" 10 "timeout" 3 "period" 10 "failures" 5) | nindent 2 }}
+  {{- include "aws-ebs-csi-driver.healthProbe" (dict "initial" 10 "timeout" 3 "period" 10 "failures" 5) | nindent 2 }}
 readinessProbe:
-  {{- include "ebs.healthProbe" (dict "timeout" 3 "period" 5 "failures" 3) | nindent 2 }}
+  {{- include "aws-ebs-csi-driver.healthProbe" (dict "timeout" 3 "period" 5 "failures" 3) | nindent 2 }}
 {{- end -}}
 
 {{/* The registrar's own probe, without the default's httpGet where the values name another handler. */}}
-{{- define "ebs.registrarProbe" -}}
+{{- define "aws-ebs-csi-driver.registrarProbe" -}}
 {{- $probe := deepCopy . -}}
 {{- if or $probe.exec $probe.tcpSocket $probe.grpc -}}
 {{- $_ := unset $probe "httpGet" -}}

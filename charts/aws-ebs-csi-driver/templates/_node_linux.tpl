@@ -1,13 +1,12 @@
 {{/* The DaemonSet of Linux nodes: dict root, node, app, name. */}}
-{{- define "ebs.linuxNodes" -}}
+{{- define "aws-ebs-csi-driver.linuxNodes" -}}
 {{- $root := .root -}}
 {{- $node := .node -}}
-{{- include "ebs.checkNode" . -}}
 {{- $kubelet := trimSuffix "/" $node.kubeletPath -}}
 {{- $pluginDir := printf "%s/plugins/ebs.csi.aws.com/" $kubelet -}}
-{{- include "ebs.daemonSetHead" (merge (dict "annotations" $node.daemonSetAnnotations) .) }}
+{{- include "aws-ebs-csi-driver.daemonSetHead" (merge (dict "annotations" $node.daemonSetAnnotations) .) }}
     spec:
-      {{- include "ebs.nodePod" (dict "root" $root "node" $node "os" "linux") | nindent 6 }}
+      {{- include "aws-ebs-csi-driver.nodePod" (dict "root" $root "node" $node "os" "linux") | nindent 6 }}
       hostNetwork: {{ $node.hostNetwork }}
       {{- with $node.securityContext }}
       securityContext:
@@ -19,7 +18,7 @@
       {{- end }}
       containers:
         - name: ebs-plugin
-          image: {{ include "ebs.driverImage" $root }}
+          image: {{ include "aws-ebs-csi-driver.fullImagePath" $root }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args:
             - node
@@ -28,14 +27,14 @@
             {{- if $node.enableMetrics }}
             - --http-endpoint=0.0.0.0:3302
             {{- end }}
-            {{- include "ebs.nodeArguments" . | nindent 12 }}
+            {{- include "aws-ebs-csi-driver.nodeArguments" . | nindent 12 }}
             {{- range $node.additionalArgs }}
             - {{ . | quote }}
             {{- end }}
           env:
             - name: CSI_ENDPOINT
               value: unix:/csi/csi.sock
-            {{- include "ebs.nodeEnv" . | nindent 12 }}
+            {{- include "aws-ebs-csi-driver.nodeEnv" . | nindent 12 }}
           {{- with $node.envFrom }}
           envFrom:
             {{- toYaml . | nindent 12 }}
@@ -58,7 +57,7 @@
             {{- with $node.volumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
-          {{- include "ebs.nodeHealth" (dict "metrics" $node.enableMetrics) | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.nodeHealth" (dict "metrics" $node.enableMetrics) | nindent 10 }}
           lifecycle:
             preStop:
               exec:
@@ -74,12 +73,12 @@
           terminationMessagePolicy: FallbackToLogsOnError
         {{- $sidecar := $root.Values.sidecars.nodeDriverRegistrar }}
         - name: node-driver-registrar
-          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
           args:
             - --csi-address=$(ADDRESS)
             - --kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)
             - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort | default 9809 }}
-            - {{ include "ebs.verbosity" (dict "root" $root "sidecar" $sidecar) }}
+            - {{ include "aws-ebs-csi-driver.verbosity" (dict "root" $root "sidecar" $sidecar) }}
             {{- range $sidecar.additionalArgs }}
             - {{ . | quote }}
             {{- end }}
@@ -88,7 +87,7 @@
               value: /csi/csi.sock
             - name: DRIVER_REG_SOCK_PATH
               value: {{ $pluginDir }}csi.sock
-            {{- with include "ebs.proxyEnv" $root }}
+            {{- with include "aws-ebs-csi-driver.http-proxy" $root }}
             {{- . | nindent 12 }}
             {{- end }}
             {{- with $sidecar.env }}
@@ -110,7 +109,7 @@
               containerPort: {{ $sidecar.healthPort | default 9809 }}
               protocol: TCP
           {{- with $sidecar.livenessProbe }}
-          {{- include "ebs.registrarProbe" . | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.registrarProbe" . | nindent 10 }}
           {{- end }}
           resources:
             {{- toYaml (default (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "memory" "32Mi")) $sidecar.resources) | nindent 12 }}
@@ -119,28 +118,9 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           terminationMessagePolicy: FallbackToLogsOnError
-        {{- $sidecar = $root.Values.sidecars.livenessProbe }}
-        - name: liveness-probe
-          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
-          args:
-            - --csi-address=/csi/csi.sock
-            {{- range $sidecar.additionalArgs }}
-            - {{ . | quote }}
-            {{- end }}
-          {{- with $node.envFrom }}
-          envFrom:
-            {{- toYaml . | nindent 12 }}
-          {{- end }}
-          volumeMounts:
-            - name: plugin-dir
-              mountPath: /csi
-          resources:
-            {{- toYaml (default (dict "requests" (dict "cpu" "10m" "memory" "32Mi") "limits" (dict "memory" "32Mi")) $sidecar.resources) | nindent 12 }}
-          {{- with $sidecar.securityContext }}
-          securityContext:
-            {{- toYaml . | nindent 12 }}
-          {{- end }}
-          terminationMessagePolicy: FallbackToLogsOnError
+        {{- if include "aws-ebs-csi-driver.hasLivenessProbe" $root }}
+        {{- include "aws-ebs-csi-driver.livenessProbe" (dict "root" $root "volume" "plugin-dir" "args" "" "envFrom" $node.envFrom) | nindent 8 }}
+        {{- end }}
       volumes:
         - name: kubelet-dir
           hostPath:

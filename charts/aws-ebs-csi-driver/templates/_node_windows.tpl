@@ -1,16 +1,15 @@
 {{/* The DaemonSet of Windows nodes, as containers over csi-proxy or as host processes: dict root, node, app, name. */}}
-{{- define "ebs.windowsNodes" -}}
+{{- define "aws-ebs-csi-driver.windowsNodes" -}}
 {{- $root := .root -}}
 {{- $node := .node -}}
-{{- include "ebs.checkNode" . -}}
 {{- $host := $node.windowsHostProcess -}}
 {{- $pluginDir := `C:\var\lib\kubelet\plugins\ebs.csi.aws.com` -}}
 {{- $hostSocket := `unix://C:\\var\\lib\\kubelet\\plugins\\ebs.csi.aws.com\\csi.sock` -}}
 {{- $pipes := list "disk" "volume" "filesystem" -}}
 {{- $small := dict "requests" (dict "cpu" "10m" "memory" "150Mi") "limits" (dict "memory" "150Mi") -}}
-{{- include "ebs.daemonSetHead" . }}
+{{- include "aws-ebs-csi-driver.daemonSetHead" . }}
     spec:
-      {{- include "ebs.nodePod" (dict "root" $root "node" $node "os" "windows") | nindent 6 }}
+      {{- include "aws-ebs-csi-driver.nodePod" (dict "root" $root "node" $node "os" "windows") | nindent 6 }}
       {{- if $host }}
       securityContext:
         windowsOptions:
@@ -24,7 +23,7 @@
       {{- end }}
       containers:
         - name: ebs-plugin
-          image: {{ include "ebs.driverImage" $root }}
+          image: {{ include "aws-ebs-csi-driver.fullImagePath" $root }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           {{- if $host }}
           command:
@@ -33,14 +32,17 @@
           args:
             - node
             - --endpoint=$(CSI_ENDPOINT)
-            {{- include "ebs.nodeArguments" . | nindent 12 }}
+            {{- include "aws-ebs-csi-driver.nodeArguments" . | nindent 12 }}
             {{- if $host }}
             - --windows-host-process=true
+            {{- end }}
+            {{- if $node.windowsFormatOverCsiProxy }}
+            - --format-over-csi-proxy=true
             {{- end }}
           env:
             - name: CSI_ENDPOINT
               value: {{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
-            {{- include "ebs.nodeEnv" . | nindent 12 }}
+            {{- include "aws-ebs-csi-driver.nodeEnv" . | nindent 12 }}
           {{- with $node.envFrom }}
           envFrom:
             {{- toYaml . | nindent 12 }}
@@ -61,7 +63,7 @@
               mountPath: \\.\pipe\csi-proxy-{{ . }}-v1
             {{- end }}
             {{- end }}
-          {{- include "ebs.nodeHealth" (dict "metrics" false) | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.nodeHealth" (dict "metrics" false) | nindent 10 }}
           lifecycle:
             preStop:
               exec:
@@ -78,7 +80,7 @@
           terminationMessagePolicy: FallbackToLogsOnError
         {{- $sidecar := $root.Values.sidecars.nodeDriverRegistrar }}
         - name: node-driver-registrar
-          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
           {{- if $host }}
           command:
             - csi-node-driver-registrar.exe
@@ -90,7 +92,7 @@
             {{- if $host }}
             - --plugin-registration-path=$(PLUGIN_REG_DIR)
             {{- end }}
-            - {{ include "ebs.verbosity" (dict "root" $root "sidecar" $sidecar) }}
+            - {{ include "aws-ebs-csi-driver.verbosity" (dict "root" $root "sidecar" $sidecar) }}
           env:
             - name: ADDRESS
               value: {{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
@@ -100,7 +102,7 @@
             - name: PLUGIN_REG_DIR
               value: C:\\var\\lib\\kubelet\\plugins_registry\\
             {{- end }}
-            {{- with include "ebs.proxyEnv" $root }}
+            {{- with include "aws-ebs-csi-driver.http-proxy" $root }}
             {{- . | nindent 12 }}
             {{- end }}
             {{- with $sidecar.env }}
@@ -120,14 +122,15 @@
               containerPort: {{ $sidecar.healthPort | default 9809 }}
               protocol: TCP
           {{- with $sidecar.livenessProbe }}
-          {{- include "ebs.registrarProbe" . | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.registrarProbe" . | nindent 10 }}
           {{- end }}
           resources:
             {{- toYaml (default $small $sidecar.resources) | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError
+        {{- if include "aws-ebs-csi-driver.hasLivenessProbe" $root }}
         {{- $sidecar = $root.Values.sidecars.livenessProbe }}
         - name: liveness-probe
-          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
+          {{- include "aws-ebs-csi-driver.livenessProbeImage" $root | nindent 10 }}
           {{- if $host }}
           command:
             - livenessprobe.exe
@@ -142,6 +145,7 @@
           resources:
             {{- toYaml (default $small $sidecar.resources) | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError
+        {{- end }}
       volumes:
         {{- if not $host }}
         - name: kubelet-dir

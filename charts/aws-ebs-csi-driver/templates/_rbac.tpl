@@ -1,12 +1,12 @@
 {{/* A cluster role and its binding: dict root, role, binding, account, namespace, rules (list of lists: group, resources, verbs), more. */}}
-{{- define "ebs.clusterRole" -}}
+{{- define "aws-ebs-csi-driver.clusterRole" -}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: {{ .role }}
   labels:
-    {{- include "ebs.labels" .root | nindent 4 }}
+    {{- include "aws-ebs-csi-driver.labels" .root | nindent 4 }}
 rules:
   {{- range .rules }}
   - apiGroups: [{{ index . 0 | quote }}]
@@ -22,7 +22,7 @@ kind: ClusterRoleBinding
 metadata:
   name: {{ .binding }}
   labels:
-    {{- include "ebs.labels" .root | nindent 4 }}
+    {{- include "aws-ebs-csi-driver.labels" .root | nindent 4 }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
@@ -34,14 +34,14 @@ subjects:
 {{- end -}}
 
 {{/* A service account: dict root, name, namespace, values, annotations (YAML). */}}
-{{- define "ebs.serviceAccount" -}}
+{{- define "aws-ebs-csi-driver.serviceAccount" -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ .values.name }}
   namespace: {{ .namespace }}
   labels:
-    {{- include "ebs.labels" .root | nindent 4 }}
+    {{- include "aws-ebs-csi-driver.labels" .root | nindent 4 }}
   {{- with .annotations }}
   annotations:
     {{- . | nindent 4 }}

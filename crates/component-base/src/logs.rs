@@ -1,6 +1,6 @@
 //! Log lines of text or JSON in the format of klog, the log library of Kubernetes' programs, with UTC times.
 //!
-//! Decision: `docs/decisions/0025-log-in-klogs-format.md`.
+//! Decision: `docs/dev/decisions/0025-log-in-klogs-format.md`.
 
 mod by_verbosity;
 mod flags;

@@ -1,6 +1,6 @@
 //! Requests in EC2's Query protocol: a form with an action and its parameters. The items of a list are numbered from 1.
 //!
-//! Decision: `docs/decisions/0010-write-our-own-ec2-requests.md`.
+//! Decision: `docs/dev/decisions/0010-write-our-own-ec2-requests.md`.
 
 use std::fmt::{self, Write};
 use std::time::SystemTime;

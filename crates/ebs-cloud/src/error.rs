@@ -1,6 +1,6 @@
 //! The errors of policy operations, by meaning.
 //!
-//! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
+//! Decision: `docs/dev/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
 use ebs_ec2::Ec2Error;
 

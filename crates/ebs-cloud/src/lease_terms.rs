@@ -1,7 +1,7 @@
 //! Tracks how long a sidecar has called only this process.
 //! A sidecar calls the driver of its own pod while it holds its lease. A new leader must expect recent changes of the
 //! previous leader: describe calls may not show them yet, and EC2 may still carry out calls in flight.
-//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
+//! Decision: `docs/dev/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Remembers recent changes that describes may not show yet.
 //!
-//! Decision: `docs/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
+//! Decision: `docs/dev/decisions/0006-assume-stale-reads-and-a-previous-leader.md`.
 
 use std::hash::Hash;
 use std::time::Duration;

@@ -69,7 +69,7 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Returns a page of the account's or one volume's snapshots. With `max_entries` 0, EC2 chooses the page length.
+    /// Returns a page of the account's or one volume's snapshots. With `max_entries` 0, the page has at most 500.
     pub async fn list(
         &self,
         volume: Option<VolumeId>,

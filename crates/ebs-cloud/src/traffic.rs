@@ -1,7 +1,7 @@
 //! Decides when and how often to call EC2: a rate limiter in front of the port, and describes that share calls. It uses
 //! a call's priority and its times, not its purpose.
 //!
-//! Decision: `docs/decisions/0009-share-one-budget-for-ec2-calls.md`.
+//! Decision: `docs/dev/decisions/0009-share-one-budget-for-ec2-calls.md`.
 
 mod batcher;
 mod bisect;

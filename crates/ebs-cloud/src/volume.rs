@@ -79,7 +79,7 @@ impl<E: Ec2> VolumeService<E> {
         }
     }
 
-    /// Returns a page of the volumes that have the managed tag. With `max_entries` 0, EC2 chooses the page length.
+    /// Returns a page of the volumes that have the managed tag. With `max_entries` 0, the page has at most 500.
     pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>> {
         let query = VolumeQuery::Tag { key: self.context.config.driver.managed_tag(), values: vec!["true".to_owned()] };
         listing::list(&self.context.ec2, &query, max_entries, token).await

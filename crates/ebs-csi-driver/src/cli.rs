@@ -75,6 +75,8 @@ pub(crate) struct HttpSettings {
 pub(crate) struct Settings {
     pub(crate) driver: DriverName,
     pub(crate) http: Option<HttpSettings>,
+    /// The address of `/healthz` alone.
+    pub(crate) health: Option<HttpEndpoint>,
     /// A kubeconfig file. `None`: use the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) metadata_sources: Vec<SourceKind>,

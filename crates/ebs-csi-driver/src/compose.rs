@@ -20,6 +20,7 @@ use crate::cli::{DriverSettings, HttpSettings};
 use crate::environment::environment;
 use crate::health;
 use crate::kubernetes;
+use crate::liveness;
 use crate::machine::{Location, Sources};
 use crate::node::{self, NodeParts, System};
 use crate::observers::{Counting, EXPECTED_ACTIONS, pending_detaches};
@@ -73,6 +74,7 @@ pub(crate) async fn open(settings: &DriverSettings) -> anyhow::Result<(Listener,
     };
     let mut background = JoinSet::new();
     let pages = serve_pages(settings.common.http.as_ref(), config, "the driver is starting", &mut background).await?;
+    liveness::serve(settings.common.health.as_ref(), bound.endpoint(), &mut background);
     let operations = [controller_operations.clone(), node_operations.clone()];
     pages.metrics.set_operations(move || operations.iter().flat_map(Operations::ages).collect());
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));

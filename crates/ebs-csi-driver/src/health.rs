@@ -1,6 +1,6 @@
 //! Keeps `/readyz`, the metrics and the log up to date with the health of EC2. Probe does not depend on EC2's health.
 //!
-//! Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
+//! Decision: `docs/dev/decisions/0024-keep-probe-independent-of-ec2.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,6 +21,7 @@ mod fips;
 mod health;
 mod kubernetes;
 mod labeler;
+mod liveness;
 mod machine;
 mod node;
 mod observers;

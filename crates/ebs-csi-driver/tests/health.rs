@@ -58,3 +58,43 @@ async fn controller_without_ec2_passes_its_probes() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// `--health-endpoint` serves `/healthz` alone, beside `--http-endpoint`. A request calls Probe over the socket: it
+/// succeeds while Probe does, and fails once the socket is gone, although the process still runs.
+#[tokio::test]
+async fn health_endpoint_follows_probe_over_the_socket() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).mode("controller").arg("--health-endpoint=127.0.0.1:0");
+    let world = world.arg("--http-endpoint=127.0.0.1:0").start().await?;
+    let (health, pages) = (Pages::of_health(&world).await?, Pages::of(&world, 1).await?);
+    let (status, body) = health.get("/healthz").await?;
+    ensure!(status.contains(" 200 ") && body == "ok\n", "{status} {body}");
+    let counted = "aws_ebs_csi_rpc_requests_total{code=\"OK\",method=\"Probe\"}";
+    ensure!(pages.get("/metrics").await?.1.contains(counted), "the request made no Probe");
+    for path in ["/metrics", "/readyz", "/"] {
+        let (status, body) = health.get(path).await?;
+        ensure!(status.contains(" 404 ") && body.is_empty(), "{path}: {status} {body}");
+    }
+    std::fs::rename(world.socket(), world.socket().with_extension("away"))?;
+    let (status, body) = health.get("/healthz").await?;
+    ensure!(status.contains(" 503 ") && body.contains("accepts no connections"), "{status} {body}");
+    ensure!(!body.contains('/'), "any client can read the page, so it names no path: {body}");
+    ensure!(pages.get("/healthz").await?.0.contains(" 200 "), "that page reports only that the process runs");
+    std::fs::rename(world.socket().with_extension("away"), world.socket())?;
+    ensure!(health.get("/healthz").await?.0.contains(" 200 "), "the socket is back");
+    world.finish().await
+}
+
+/// While the driver starts, the health endpoint reports that, like Probe.
+#[tokio::test]
+async fn health_endpoint_fails_while_the_driver_starts() -> anyhow::Result<()> {
+    // The driver waits for this metadata service, which accepts connections and answers nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", silent.local_addr()?);
+    let waiting = World::builder(DRIVER).env("AWS_EC2_METADATA_SERVICE_ENDPOINT", &address);
+    let mut world = waiting.mode("node").arg("--health-endpoint=127.0.0.1:0").start_without_driver().await?;
+    world.spawn_driver()?;
+    let health = Pages::of_health(&world).await?;
+    let (status, body) = health.get("/healthz").await?;
+    ensure!(status.contains(" 503 ") && body.contains("the driver is starting"), "{status} {body}");
+    world.finish().await
+}

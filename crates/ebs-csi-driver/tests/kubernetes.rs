@@ -80,6 +80,11 @@ async fn process_without_kubernetes_logs_disabled_features_once() -> anyhow::Res
     let world = World::builder(DRIVER).mode("node").arg("--kubeconfig=/no/such/file").start().await?;
     let warns = |log: &str| log.lines().any(|line| line.starts_with('W') && line.contains("/no/such/file"));
     world.until_logged("the warning", warns).await?;
+    world.finish().await?;
+    // A controller uses neither start-up taints nor Node metadata.
+    let world = World::builder(DRIVER).mode("controller").start().await?;
+    let log = std::fs::read_to_string(&world.driver_spec().log)?;
+    ensure!(log.contains("serving CSI") && !log.contains("no Kubernetes client"), "{log}");
     world.finish().await
 }
 

@@ -18,7 +18,7 @@ use crate::config::Mode;
 const PATIENCE: Duration = Duration::from_millis(800);
 
 /// Reports the identity and the readiness of the driver. Readiness does not depend on other systems, because a restart
-/// does not help in an outage. Decision: `docs/decisions/0024-keep-probe-independent-of-ec2.md`.
+/// does not help in an outage. Decision: `docs/dev/decisions/0024-keep-probe-independent-of-ec2.md`.
 #[derive(Debug)]
 pub struct IdentityService {
     version: String,

@@ -11,7 +11,7 @@
 //! - A panic frees the key. Every waiting caller gets [`OperationError::OutcomeUnknown`].
 //! - A finished result is never replayed: the next call runs again.
 //!
-//! Decision: `docs/decisions/0002-run-each-change-as-an-operation.md`.
+//! Decision: `docs/dev/decisions/0002-run-each-change-as-an-operation.md`.
 
 mod drain;
 mod key;

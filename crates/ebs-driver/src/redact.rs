@@ -2,7 +2,7 @@
 //!
 //! A user may put a secret into any field, so a summary contains only the fields that this module lists as safe.
 //!
-//! Decision: `docs/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
+//! Decision: `docs/dev/decisions/0026-log-only-fields-that-are-known-to-be-safe.md`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -3,6 +3,7 @@
 mod connection;
 mod endpoint;
 mod layer;
+mod probe;
 mod socket;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tower::layer::layer_fn;
 
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::{RpcObserver, StartupGate, startup_gate};
+pub use probe::{ProbeError, probe};
 pub use socket::{BindError, Bound, bind};
 
 use connection::Connection;

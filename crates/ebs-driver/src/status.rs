@@ -3,7 +3,7 @@
 //! A sidecar forgets a volume after a *final* code. If the outcome of a mutation is not proven, the meaning is
 //! [`Meaning::InProgress`] or [`Meaning::Unavailable`], whose codes are never final.
 //!
-//! Decision: `docs/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
+//! Decision: `docs/dev/decisions/0003-return-final-codes-only-for-proven-outcomes.md`.
 
 use std::error::Error;
 use std::fmt::Write;

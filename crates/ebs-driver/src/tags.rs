@@ -1,7 +1,7 @@
 //! Tags of volumes and snapshots, and their precedence. Later sources override earlier ones: the driver's own tags, the
 //! cluster's tags, `tagSpecification*` of the class, the tags of the VolumeAttributesClass, `--extra-tags`.
 //!
-//! Decision: `docs/decisions/0014-apply-tags-in-one-order.md`.
+//! Decision: `docs/dev/decisions/0014-apply-tags-in-one-order.md`.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! The driver's timeouts and intervals. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! The driver's timeouts and intervals. Decision: `docs/dev/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::time::Duration;
 

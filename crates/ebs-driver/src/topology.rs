@@ -1,5 +1,5 @@
 //! Converts CSI topology: where a volume may be created, and where it is. Decision:
-//! `docs/decisions/0013-take-a-place-from-one-topology-term.md`.
+//! `docs/dev/decisions/0013-take-a-place-from-one-topology-term.md`.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,6 +1,6 @@
 //! All names that are derived from the driver's name.
 //!
-//! Decision: `docs/decisions/0001-replace-the-reference-driver-in-place.md`.
+//! Decision: `docs/dev/decisions/0001-replace-the-reference-driver-in-place.md`.
 
 use std::fmt;
 

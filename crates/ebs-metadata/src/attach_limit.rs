@@ -1,5 +1,5 @@
 //! Computes how many volumes the driver can attach to a node. Decision:
-//! `docs/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
+//! `docs/dev/decisions/0015-compute-the-attach-limit-from-ec2s-table.md`.
 
 use ebs_ec2::{LimitKind, attachment_limit};
 

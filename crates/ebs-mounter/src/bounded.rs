@@ -1,5 +1,5 @@
 //! Runs blocking system calls, which cannot be cancelled, on other threads: a *read* with a bounded wait, a *change*
-//! with warnings and no limit. Decision: `docs/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
+//! with warnings and no limit. Decision: `docs/dev/decisions/0004-bound-every-wait-and-isolate-a-hung-disk.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

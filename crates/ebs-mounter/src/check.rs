@@ -1,5 +1,5 @@
 //! Runs e2fsck if the superblock, the journal or the kernel requires it. XFS repairs itself from its log at mount.
-//! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
+//! Decision: `docs/dev/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use std::io;
 use std::sync::Arc;

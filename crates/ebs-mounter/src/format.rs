@@ -1,5 +1,5 @@
 //! Runs mkfs. The arguments name each feature and equal the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12, so that a
-//! volume can move between nodes with different tools. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! volume can move between nodes with different tools. Decision: `docs/dev/decisions/0019-name-every-mkfs-feature.md`.
 
 pub(crate) mod record;
 mod xfs_features;

@@ -1,4 +1,4 @@
-//! Grows a file system that is smaller than its device (`docs/decisions/0020-never-let-growth-decide-access.md`).
+//! Grows a file system that is smaller than its device (`docs/dev/decisions/0020-never-let-growth-decide-access.md`).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Examines what a device contains, through the descriptor that has been held since the identity check.
 //! [`Contents::Blank`] is a proof: every place that must be empty was read and is empty. A failed read is an error,
 //! never a result. If the second opinion, `blkid -p`, disagrees, the driver writes nothing. Decision:
-//! `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
+//! `docs/dev/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 mod blank;
 mod blkid;

@@ -1,5 +1,5 @@
 //! Creates a mounter and prepares its state directory. If the directory is unusable, only operations that need it fail.
-//! Decision: `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
+//! Decision: `docs/dev/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

@@ -1,5 +1,6 @@
 //! The pages `/metrics`, `/healthz` and `/readyz`, in clear text or over TLS.
 
+mod liveness;
 mod pages;
 mod tls;
 
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use component_base::http::{ClearText, HttpEndpoint};
 
+pub use liveness::serve_liveness;
 pub use pages::Pages;
 pub use tls::{Tls, TlsError, TlsFiles};
 

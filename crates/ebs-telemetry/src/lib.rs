@@ -10,7 +10,7 @@ mod rate;
 mod readiness;
 mod traces;
 
-pub use http::{Listen, Pages, Tls, TlsError, TlsFiles, serve};
+pub use http::{Listen, Pages, Tls, TlsError, TlsFiles, serve, serve_liveness};
 pub use logging::{LogConfig, LoggingError, init};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,

@@ -27,7 +27,8 @@ pub struct Cli {
     #[arg(long, value_name = "DIR")]
     pub state_dir: PathBuf,
 
-    /// File with addresses and credentials for a shell to source, written when the simulator is ready
+    /// File with addresses and credentials for a shell to source: appears when the simulator is ready, and disappears
+    /// when it stops
     #[arg(long, value_name = "FILE")]
     pub env_file: PathBuf,
 
@@ -57,7 +58,7 @@ pub struct Cli {
     pub max_lag: u64,
 
     /// JSON file with settings of the account: encrypt_by_default, default_kms_key, unusable_kms_keys,
-    /// machine_outpost, missing_volume_types, quotas
+    /// machine_outpost, missing_volume_types, quotas, oddities
     #[arg(long, value_name = "FILE")]
     pub account: Option<PathBuf>,
 
@@ -115,8 +116,8 @@ Examples:
   curl -s \"$EBS_SIM_CONTROL/ledger?since=0\"       # every call so far
   curl -s $EBS_SIM_CONTROL/faults -d '{\"actions\":[\"CreateVolume\"],\"times\":1,\"effect\":{\"kind\":\"lose-reply\"}}'
 
-SIGTERM, SIGINT or POST /shutdown of the control API stop the simulator and remove its devices. The state survives any
-other exit, and the next run in the same directory continues from it. RUST_LOG=debug logs more.
+SIGTERM, SIGINT or POST /shutdown of the control API stop the simulator and remove its devices and the env file. The
+next run in the same directory continues from the state, even after kill -9. RUST_LOG=debug logs more.
 Exit codes: 0 after a clean shutdown, 1 after a failure, 2 for an invalid command line.";
 
 /// A command line that the simulator cannot execute. The simulator has not started.

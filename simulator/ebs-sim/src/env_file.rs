@@ -60,6 +60,15 @@ impl EnvFile {
         })
     }
 
+    /// Removes the file, so that a shell cannot read the addresses of a stopped simulator. The file stays if another
+    /// simulator has replaced it with other addresses.
+    pub fn remove(&self, env: &BTreeMap<String, String>) {
+        let is_ours = fs::read_to_string(&self.path).is_ok_and(|text| text == render(env));
+        if is_ours && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "env file not removed");
+        }
+    }
+
     fn temporary(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{}.new", std::process::id()));
@@ -117,6 +126,19 @@ mod tests {
         EnvFile::claim(&path).unwrap();
         assert!(!path.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// A second simulator with the same `--env-file` has replaced the file in the meantime.
+    #[test]
+    fn env_file_of_another_simulator_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("env");
+        let file = EnvFile::claim(&path).unwrap();
+        file.write(&env("1")).unwrap();
+        file.remove(&env("2"));
+        assert!(path.exists());
+        file.remove(&env("1"));
+        assert!(!path.exists());
     }
 
     #[test]

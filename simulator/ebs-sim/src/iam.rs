@@ -17,7 +17,7 @@ mod tests;
 pub(crate) use check::{AccountFacts, Facts};
 pub use decision::Denial;
 pub use document::{Policy, PolicyError};
-pub(crate) use pattern::matches_wildcard;
+pub(crate) use pattern::{has_wildcard, matches_wildcard};
 pub use rights::{Caller, IamConfig, LeastRights, Unallowed};
 pub(crate) use rights::{Judgement, Rights};
 pub use shipped::{AllowedBy, Audit, Extra, Shipped};

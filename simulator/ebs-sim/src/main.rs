@@ -55,11 +55,11 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
         server = Server::start(config) => server?,
         name = signals.next() => anyhow::bail!("stopped by {name} before the simulator was ready"),
     };
-    if let Err(error) = env_file.write(&server.env()) {
+    let env = server.env();
+    if let Err(error) = env_file.write(&env) {
         server.shutdown().await.context("shut down after failing to write the env file")?;
         return Err(error.into());
     }
-    let env = server.env();
     let of = |name: &str| env.get(name).cloned().unwrap_or_default();
     tracing::info!(
         ec2 = of("AWS_EC2_ENDPOINT"),
@@ -73,6 +73,7 @@ async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
         name = signals.next() => tracing::info!(signal = name, "ending"),
         () = server.end_wanted() => tracing::info!("ending after POST /shutdown of the control API"),
     }
+    env_file.remove(&env);
     tokio::select! {
         result = server.shutdown() => result?,
         name = signals.next() => {

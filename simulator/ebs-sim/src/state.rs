@@ -1,7 +1,7 @@
 //! The simulated EC2 as pure state: no clock, no files, no devices. It returns external actions as data ([`Effect`]). A
 //! resource settles, that is, reaches its next state, when its time has passed and its data or device is in place.
 //!
-//! Decision: `docs/decisions/0030-simulate-ec2-as-pure-state.md`.
+//! Decision: `docs/dev/decisions/0030-simulate-ec2-as-pure-state.md`.
 
 mod account;
 mod advance;
@@ -53,7 +53,7 @@ use crate::api::{Call, Fault, Reply, StateView};
 use crate::config::{EngineConfig, TimingOverride};
 use crate::faults::FaultInjection;
 
-use model::{Account, PastVersions, Policy};
+use model::{Account, PastVersions, Policy, Volumes};
 use random::Random;
 use timing::Times;
 
@@ -66,7 +66,7 @@ impl Sim {
             format: FORMAT,
             account: Account::new(config),
             instances: Vec::new(),
-            volumes: BTreeMap::new(),
+            volumes: Volumes::default(),
             snapshots: BTreeMap::new(),
             tokens: BTreeMap::new(),
             launches: BTreeMap::new(),

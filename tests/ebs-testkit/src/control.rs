@@ -106,6 +106,15 @@ impl Control {
         }
     }
 
+    /// Starts instances through the EC2 API at `ec2` (`http://127.0.0.1:PORT`), at most 1,000 at a time.
+    pub async fn run_instances(&self, ec2: &str, count: u32, instance_type: &str, zone: &str) -> anyhow::Result<()> {
+        let query = format!(
+            "/?Action=RunInstances&Version=2016-11-15&ImageId=ami-0&MinCount={count}&MaxCount={count}\
+             &InstanceType={instance_type}&Placement.AvailabilityZone={zone}"
+        );
+        Self::new(ec2).call(http::Method::GET, &query, Vec::new()).await.map(drop)
+    }
+
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let body = self.call(http::Method::GET, path, Vec::new()).await?;
         serde_json::from_slice(&body)

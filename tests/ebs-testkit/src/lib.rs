@@ -23,5 +23,6 @@ pub mod record;
 pub mod replaced_tool;
 pub mod run_dir;
 pub mod sanity;
+pub mod skipped;
 pub mod world;
 pub mod writer;

@@ -220,7 +220,7 @@ pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "{what} requires root; run this test as root (sudo -E cargo test, or in a container)"
+        "{what} requires root; run: sudo -E env \"PATH=$PATH\" cargo test, or use make shell"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! The HTTP pages of a driver that runs with `--http-endpoint=127.0.0.1:0`.
+//! The HTTP pages of a driver that runs with `--http-endpoint=127.0.0.1:0` or `--health-endpoint=127.0.0.1:0`.
 
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +13,15 @@ pub struct Pages(String);
 impl Pages {
     /// Waits until the driver has started `starts` times and serves the pages. Its log contains the port.
     pub async fn of(world: &World, starts: usize) -> anyhow::Result<Self> {
-        let words = "serving /metrics, /healthz and /readyz";
+        Self::logged(world, "serving /metrics, /healthz and /readyz", starts).await
+    }
+
+    /// Waits until the driver serves the page of `--health-endpoint`.
+    pub async fn of_health(world: &World) -> anyhow::Result<Self> {
+        Self::logged(world, "serving /healthz", 1).await
+    }
+
+    async fn logged(world: &World, words: &str, starts: usize) -> anyhow::Result<Self> {
         world.until_logged("the address of the pages", |log| log.matches(words).count() >= starts).await?;
         let log = std::fs::read_to_string(&world.driver_spec().log).context("read the driver's log")?;
         let line = log.lines().rfind(|line| line.contains(words)).context("find the line with the address")?;

@@ -1,7 +1,7 @@
 //! Grows file systems to the size of their disks. A failure never prevents the use of a volume: NodeStageVolume only
 //! logs it, and NodeExpandVolume returns it.
 //!
-//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
+//! Decision: `docs/dev/decisions/0020-never-let-growth-decide-access.md`.
 
 use std::time::Duration;
 

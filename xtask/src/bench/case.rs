@@ -22,6 +22,10 @@ pub(crate) enum CaseName {
     Process,
     /// A day with compressed quiet hours and a throttling storm in the afternoon
     Day,
+    /// Lifecycles at several rates side by side, each for the same time
+    Load,
+    /// Memory, CPU time and calls as the number of existing volumes grows
+    Volumes,
 }
 
 /// Volume lifecycles that begin at a fixed rate, whether or not earlier ones have ended.
@@ -78,11 +82,23 @@ pub(super) struct Targets {
     pub(super) peak_memory: Option<f64>,
 }
 
+/// The `--worker-threads` of the provisioner and the attacher in the chart.
+pub(super) const WORKERS: usize = 100;
+
 impl CaseName {
-    /// Returns the volume lives of the case; `None` for [`super::node`] and [`super::process`].
-    pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
+    /// Returns the volume lives of the case at each of its loads; none for [`super::node`], [`super::process`] and
+    /// [`super::volumes`].
+    pub(super) fn cases(self, args: &BenchArgs) -> Vec<Case> {
+        if self == Self::Load {
+            args.loads.iter().map(|rate| load(args, *rate)).collect()
+        } else {
+            self.case(args).into_iter().collect()
+        }
+    }
+
+    fn case(self, args: &BenchArgs) -> Option<Case> {
         let whole = |lives, every| vec![Phase { name: "whole", lives, every, judged: Judged::Targets }];
-        let at_rate = || whole(args.lives, per_second(args.rate.clamp(0.01, 1_000.0)));
+        let at_rate = || whole(args.lives, per_second(args.rate));
         let memory = Targets { peak_memory: Some(40.0), ..Targets::default() };
         let latency = Targets { median_added: Some(0.3), p99_added: Some(1.0), ..memory };
         let (phases, eaten, workers, targets) = match self {
@@ -94,27 +110,37 @@ impl CaseName {
                     describes_per_life: Some(0.8),
                     ..latency
                 };
-                (at_rate(), 0.0, Some(100), targets)
+                (at_rate(), 0.0, Some(WORKERS), targets)
             }
             Self::Competitor => {
                 let targets = Targets { mutating_per_life: Some(4.3), throttled: Some(0.05), ..memory };
-                (at_rate(), 0.5, Some(100), targets)
+                (at_rate(), 0.5, Some(WORKERS), targets)
             }
             // By default, a thousand concurrent calls, which is more than any sidecar makes.
             Self::Burst => {
                 let targets = Targets { peak_memory: Some(64.0), ..Targets::default() };
                 (whole(args.burst, Duration::ZERO), 0.0, None, targets)
             }
-            Self::Node | Self::Process => return None,
-            Self::Day => (day(args.day_lives), 0.0, Some(100), latency),
+            Self::Node | Self::Process | Self::Volumes | Self::Load => return None,
+            Self::Day => (day(args.day_lives), 0.0, Some(WORKERS), latency),
         };
         let storm = (self == Self::Day).then(|| afternoon_storm(&phases));
         Some(Case { name: self, phases, storm, eaten, workers, targets })
     }
 }
 
-fn per_second(lives: f64) -> Duration {
-    Duration::from_secs_f64(1.0 / lives)
+/// Returns the time between the starts of two lives.
+pub(super) fn per_second(lives: f64) -> Duration {
+    Duration::from_secs_f64(1.0 / lives.clamp(0.01, 1_000.0))
+}
+
+/// Returns lives at this rate, as many as begin in the time of the case.
+fn load(args: &BenchArgs, rate: f64) -> Case {
+    let every = per_second(rate);
+    let whole = Duration::from_secs(args.load_seconds.into());
+    let lives = u32::try_from(whole.as_micros().div_ceil(every.as_micros())).unwrap_or(u32::MAX);
+    let phases = vec![Phase { name: "whole", lives, every, judged: Judged::No }];
+    Case { name: CaseName::Load, phases, storm: None, eaten: 0.0, workers: Some(WORKERS), targets: Targets::default() }
 }
 
 /// Returns the phases of a day with this number of volume lifecycles. `noon` and `evening` have the same load. With the
@@ -152,8 +178,14 @@ impl Case {
         self.phases.iter().map(|phase| phase.lives).sum()
     }
 
-    /// Returns the name as it appears in arguments.
+    /// Returns the number of lives that begin each second in the first phase.
+    pub(super) fn rate(&self) -> f64 {
+        self.phases.first().map_or(0.0, |phase| 1.0 / phase.every.as_secs_f64())
+    }
+
+    /// Returns the name as it appears in arguments, with the rate if the case runs at several rates.
     pub(super) fn slug(&self) -> String {
-        self.name.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        let name = self.name.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        if self.name == CaseName::Load { format!("{name}-{:.2}", self.rate()) } else { name }
     }
 }

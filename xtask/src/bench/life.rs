@@ -1,5 +1,6 @@
 //! The lifecycle of one volume with the calls of the sidecars. Every call is repeated until it succeeds.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl Rpc {
     pub(super) const ALL: [Self; 4] = [Self::Create, Self::Publish, Self::Unpublish, Self::Delete];
 
     pub(super) fn as_str(self) -> &'static str {
-        ["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "DeleteVolume"][self as usize]
+        super::RPCS[self as usize]
     }
 
     pub(super) fn action(self) -> &'static str {
@@ -68,34 +69,53 @@ struct Node {
 #[derive(Debug, Clone)]
 pub(super) struct Site {
     client: CsiClient,
-    nodes: [Node; 2],
+    /// The beginning of the volumes' names. EC2 remembers the client token of a deleted volume's name for 12 hours.
+    names: String,
+    nodes: Vec<Node>,
     /// The workers of the sidecars, one semaphore for each [`Rpc`].
     workers: [Arc<Semaphore>; 4],
     began: Instant,
 }
 
-async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
-    let name = format!("pvc-bench-{number}");
-    let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];
-    let access = Access::Mount("ext4".to_owned());
-    let create = csi::CreateVolumeRequest {
+/// Volumes of which one is attached, when [`keep`] creates them.
+const ATTACHED_ONE_IN: u32 = 4;
+
+fn node_of(site: &Site, number: u32) -> &Node {
+    &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()]
+}
+
+fn access() -> Access {
+    Access::Mount("ext4".to_owned())
+}
+
+async fn create(site: &Site, node: &Node, name: &str) -> anyhow::Result<(csi::Volume, Sample)> {
+    let request = csi::CreateVolumeRequest {
         accessibility_requirements: Some(in_zone(node.zone)),
-        ..new_volume(&name, 1, &access)
+        ..new_volume(name, 1, &access())
     };
-    let client = &site.client;
-    let (volume, created) = site.call(Rpc::Create, &name, || client.create_volume(create.clone())).await?;
-    let id = volume.volume_id.clone();
-    let room = node.room.acquire().await.context("wait for room on the node")?;
-    let publish = csi::ControllerPublishVolumeRequest {
-        volume_id: id.clone(),
+    site.call(Rpc::Create, name, || site.client.create_volume(request.clone())).await
+}
+
+async fn attach(site: &Site, node: &Node, volume: &csi::Volume) -> anyhow::Result<Sample> {
+    let request = csi::ControllerPublishVolumeRequest {
+        volume_id: volume.volume_id.clone(),
         node_id: node.id.clone(),
-        volume_capability: Some(access.capability()),
-        volume_context: volume.volume_context,
+        volume_capability: Some(access().capability()),
+        volume_context: volume.volume_context.clone(),
         ..Default::default()
     };
-    let attach = || async { client.controller().controller_publish_volume(publish.clone()).await };
-    let (_, attached) = site.call(Rpc::Publish, &id, attach).await?;
+    let attempt = || async { site.client.controller().controller_publish_volume(request.clone()).await };
+    Ok(site.call(Rpc::Publish, &volume.volume_id, attempt).await?.1)
+}
+
+async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
+    let node = node_of(&site, number);
+    let (volume, created) = create(&site, node, &format!("{}-{number}", site.names)).await?;
+    let id = volume.volume_id.clone();
+    let room = node.room.acquire().await.context("wait for room on the node")?;
+    let attached = attach(&site, node, &volume).await?;
     sleep(time_in_use(number)).await;
+    let client = &site.client;
     let unpublish =
         csi::ControllerUnpublishVolumeRequest { volume_id: id.clone(), node_id: node.id.clone(), ..Default::default() };
     let detach = || async { client.controller().controller_unpublish_volume(unpublish.clone()).await };
@@ -105,19 +125,49 @@ async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
     Ok(vec![created, attached, detached, deleted])
 }
 
+/// Creates the volumes with these numbers, all at once like a provisioner with many claims. Attaches one volume in
+/// [`ATTACHED_ONE_IN`], and leaves all volumes in place.
+pub(super) async fn keep(site: &Site, numbers: Range<u32>, bound: Duration) -> anyhow::Result<()> {
+    let one = |number: u32| {
+        let site = site.clone();
+        async move {
+            let node = node_of(&site, number / ATTACHED_ONE_IN);
+            let (volume, _) = create(&site, node, &format!("{}-{number}", site.names)).await?;
+            if number.is_multiple_of(ATTACHED_ONE_IN) {
+                attach(&site, node, &volume).await?;
+            }
+            anyhow::Ok(())
+        }
+    };
+    let mut running: tokio::task::JoinSet<_> = numbers.map(one).collect();
+    let all = async {
+        while let Some(ended) = running.join_next().await {
+            ended.context("creation panicked")??;
+        }
+        anyhow::Ok(())
+    };
+    timeout(bound, all).await.with_context(|| format!("creations still running after {bound:?}"))?
+}
+
 /// Returns how long the lifecycle with this number uses its volume: 1 to 30 s, spread evenly over all lifecycles.
 fn time_in_use(number: u32) -> Duration {
     Duration::from_secs(u64::from(number * 7 % 30) + 1)
 }
 
 impl Site {
-    /// Creates a site with one node in each of the two zones. The case begins at this moment.
-    pub(super) fn new(client: &CsiClient, [first, second]: [String; 2], workers: Option<usize>) -> Self {
-        let node = |id, zone| Node { id, zone, room: Arc::new(Semaphore::new(ROOM)) };
+    /// Creates a site with these nodes and their zones. The case begins at this moment. `names` is unique in the case.
+    pub(super) fn new(
+        client: &CsiClient,
+        names: &str,
+        nodes: Vec<(String, &'static str)>,
+        workers: Option<usize>,
+    ) -> Self {
+        let node = |(id, zone)| Node { id, zone, room: Arc::new(Semaphore::new(ROOM)) };
         let workers = |_| Arc::new(Semaphore::new(workers.unwrap_or(Semaphore::MAX_PERMITS)));
         Self {
             client: client.clone(),
-            nodes: [node(first, "us-west-2a"), node(second, "us-west-2b")],
+            names: names.to_owned(),
+            nodes: nodes.into_iter().map(node).collect(),
             workers: Rpc::ALL.map(workers),
             began: Instant::now(),
         }

@@ -39,6 +39,11 @@ impl Usage {
     }
 }
 
+/// Makes the peak of a process's resident memory its current resident memory.
+pub(super) fn reset_peak(pid: u32) -> anyhow::Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").with_context(|| format!("reset the peak memory of process {pid}"))
+}
+
 pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
     let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("read the peer of the socket")?;

@@ -8,7 +8,8 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::case::{Case, Judged};
-use super::figures::{PhaseFigures, TrafficFigures};
+use super::figures::{PhaseFigures, RpcFigures, TrafficFigures};
+use crate::record::{self, Conditions, Driver, Latencies, LoadPoint};
 
 #[derive(Debug)]
 pub(super) struct Verdict {
@@ -88,6 +89,43 @@ impl Outcome {
         verdicts
     }
 
+    /// Returns the figures of the plot of calls against load.
+    pub(super) fn load_point(&self) -> LoadPoint {
+        LoadPoint {
+            rate: self.conditions.rate(),
+            lives: self.conditions.lives(),
+            mutating_per_life: self.traffic.mutating_per_life,
+            spare_per_life: self.traffic.spare_per_life,
+            describes_per_life: self.traffic.describes_per_life,
+            cpu_per_life: self.cpu_per_life(),
+        }
+    }
+
+    /// Returns the figures of the plot of latencies.
+    pub(super) fn driver(&self, conditions: &Conditions) -> Driver {
+        let whole = self.phases.first();
+        let latency = |f: &RpcFigures| Latencies { median: f.added_p50, p99: f.added_p99 };
+        let rpcs = whole.map(|p| p.rpcs.iter().map(|(rpc, f)| ((*rpc).to_owned(), latency(f))).collect());
+        let name = if self.subject == "ours" { record::OUR_NAME } else { "other driver" };
+        Driver {
+            name: name.to_owned(),
+            conditions: conditions.clone(),
+            lives: self.conditions.lives(),
+            rate: self.conditions.rate(),
+            rpcs: rpcs.unwrap_or_default(),
+            cpu_per_life: self.cpu_per_life(),
+            peak_memory: self.peak_memory_mib,
+            mutating_per_life: self.traffic.mutating_per_life,
+            spare_per_life: self.traffic.spare_per_life,
+            describes_per_life: self.traffic.describes_per_life,
+        }
+    }
+
+    /// Returns the driver's processor time per lifecycle in milliseconds.
+    fn cpu_per_life(&self) -> f64 {
+        self.cpu_seconds * 1_000.0 / f64::from(self.conditions.lives().max(1))
+    }
+
     /// Returns the missed targets of our driver as text; empty for another driver.
     pub(super) fn missed(&self) -> Vec<String> {
         if self.subject == "ours" { missed(&self.case, &self.verdicts()) } else { Vec::new() }
@@ -101,7 +139,7 @@ impl Outcome {
             self.conditions.lives(),
             self.seconds,
             self.cpu_seconds,
-            self.cpu_seconds * 1_000.0 / f64::from(self.conditions.lives().max(1)),
+            self.cpu_per_life(),
             self.peak_memory_mib,
         );
         for phase in &self.phases {
@@ -157,7 +195,7 @@ pub(super) fn write_json(path: &Path, results: &impl Serialize) -> anyhow::Resul
 mod tests {
     use super::super::BenchArgs;
     use super::super::case::CaseName;
-    use super::super::figures::{RpcFigures, traffic};
+    use super::super::figures::traffic;
     use super::*;
 
     fn steady() -> Case {
@@ -166,7 +204,7 @@ mod tests {
             #[command(flatten)]
             args: BenchArgs,
         }
-        CaseName::Steady.case(&<Line as clap::Parser>::parse_from(["bench"]).args).unwrap()
+        CaseName::Steady.cases(&<Line as clap::Parser>::parse_from(["bench"]).args).remove(0)
     }
 
     /// Returns the outcome of a steady case with one kind of call and these values.

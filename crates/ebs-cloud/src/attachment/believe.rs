@@ -1,8 +1,8 @@
 //! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
 //! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). The error of a mutating call may
-//! be as stale. A later describe may show an earlier state. The rules assume two things (`docs/troubleshooting.md`,
-//! "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that the error of
+//! be as stale. A later describe may show an earlier state. The rules assume two things:
+//! *mutating calls on one volume never go back in time*, and a state that the error of
 //! such a call names is the current state. For one volume and one node, these rules apply:
 //!
 //! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the detachment
@@ -38,7 +38,7 @@
 //! Attach times that differ by 2 s or less are equal: descriptions are not more precise, and AWS does not document how
 //! EC2 rounds.
 //!
-//! Decision: `docs/decisions/0007-report-detached-only-with-proof.md`.
+//! Decision: `docs/dev/decisions/0007-report-detached-only-with-proof.md`.
 
 use std::time::{Duration, SystemTime};
 

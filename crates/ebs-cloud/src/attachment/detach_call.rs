@@ -49,7 +49,7 @@ impl DetachProgress {
 }
 
 /// The shortest remaining wait that justifies an extra call. With a limit of 2 s, volumes that waited 1 to 2 s raised
-/// the 99th percentile of ControllerUnpublishVolume above its target of one second (`docs/performance.md`).
+/// the 99th percentile of ControllerUnpublishVolume above its target of one second (`docs/dev/measuring.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
 pub(super) enum SpareCall {

@@ -1,6 +1,6 @@
 //! The device names, and how the controller chooses one for the next attachment.
 //!
-//! Decision: `docs/decisions/0008-choose-device-names-in-the-controller.md`.
+//! Decision: `docs/dev/decisions/0008-choose-device-names-in-the-controller.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

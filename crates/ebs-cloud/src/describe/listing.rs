@@ -16,6 +16,9 @@ use crate::traffic::{RateLimited, pages};
 
 const MIN_PAGE: u32 = 5;
 const MAX_PAGE: u32 = 1000;
+/// The page length if the caller sets none. Without one, EC2 returns everything in one reply. Thousands of volumes would
+/// then need as much memory here, and gRPC clients reject a response above 4 MiB.
+const DEFAULT_PAGE: u32 = 500;
 /// The prefix of our own tokens. EC2's tokens never begin with it.
 const OWN_TOKEN: &str = "after:";
 
@@ -90,7 +93,7 @@ impl Position {
     }
 }
 
-/// Returns a page of the objects that the query selects. With `max_entries` 0, EC2 chooses the length.
+/// Returns a page of the objects that the query selects. With `max_entries` 0, it has at most [`DEFAULT_PAGE`] entries.
 pub(crate) async fn list<T: Listed, E: Ec2>(
     limited: &Arc<RateLimited<E>>,
     query: &T::Query,
@@ -98,6 +101,7 @@ pub(crate) async fn list<T: Listed, E: Ec2>(
     token: Option<String>,
 ) -> Result<Page<T>> {
     let token = token.filter(|t| !t.is_empty());
+    let max_entries = if max_entries == 0 { DEFAULT_PAGE } else { max_entries };
     let cut_by_us = match &token {
         Some(token) => token.starts_with(OWN_TOKEN),
         None => (1..MIN_PAGE).contains(&max_entries),
@@ -127,8 +131,7 @@ async fn whole_page<T: Listed, E: Ec2>(
         return Err(CloudError::bad_page_token(&token));
     }
     loop {
-        let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
-        let request = PageRequest { max_results, token: token.clone() };
+        let request = PageRequest { max_results: Some(max_entries.min(MAX_PAGE)), token: token.clone() };
         let ec2 = limited.for_background_read();
         let page = read(&ec2, T::STEP, || T::page(&ec2, query, &request)).await;
         let page = page.map_err(|e| with_token(e, token.as_deref()))?;
@@ -150,12 +153,12 @@ fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
     }
 }
 
-/// Returns at most `most` entries after the position, oldest first. If `most` is 0, returns all of them.
+/// Returns at most `most` entries after the position, oldest first.
 fn cut<T: Listed>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
     entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
     entries.sort_by_key(Listed::position);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let more = most > 0 && entries.len() > most;
+    let more = entries.len() > most;
     if more {
         entries.truncate(most);
     }

@@ -1,6 +1,6 @@
 //! Creates snapshots. CreateSnapshot has no client token, so a describe by name makes it idempotent.
 //!
-//! Decision: `docs/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
+//! Decision: `docs/dev/decisions/0012-report-a-snapshot-ready-only-when-complete.md`.
 
 use ebs_ec2::{CreateSnapshot, DriverName, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots, Waiters};
 use tokio::time::Instant;

@@ -7,45 +7,62 @@ use tokio::time::Instant;
 
 /// A map whose entries expire at a set time, on tokio's clock. Reading an entry does not extend its lifetime.
 #[derive(Debug)]
-pub(crate) struct Expiring<K, V> {
-    entries: Mutex<HashMap<K, (Instant, V)>>,
+pub(crate) struct Expiring<K, V>(Mutex<Entries<K, V>>);
+
+#[derive(Debug)]
+struct Entries<K, V> {
+    map: HashMap<K, (Instant, V)>,
+    /// When to drop the expired entries next, even if the map has room for more.
+    sweep_at: Option<Instant>,
 }
 
 impl<K, V> Default for Expiring<K, V> {
     fn default() -> Self {
-        Self { entries: Mutex::default() }
+        Self(Mutex::new(Entries { map: HashMap::new(), sweep_at: None }))
+    }
+}
+
+impl<K: Eq + Hash, V> Entries<K, V> {
+    /// Drops the expired entries and returns their memory. Afterwards the map has room for as many entries as it has,
+    /// so that a sweep costs an insertion a constant time on average.
+    fn sweep(&mut self, now: Instant) {
+        self.map.retain(|_, (end, _)| *end > now);
+        self.map.shrink_to(2 * self.map.len());
+        self.map.reserve(self.map.len());
     }
 }
 
 impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
-    fn live(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
-        self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
+        self.entries().map.get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
     }
 
     pub(crate) fn insert(&self, key: K, value: V, lifetime: Duration) {
         let now = Instant::now();
-        let mut entries = self.live();
-        if entries.len() == entries.capacity() {
-            entries.retain(|_, (end, _)| *end > now);
+        let mut entries = self.entries();
+        if entries.map.len() == entries.map.capacity() || entries.sweep_at.is_some_and(|at| at <= now) {
+            entries.sweep(now);
+            entries.sweep_at = None;
         }
-        entries.insert(key, (now + lifetime, value));
+        entries.sweep_at.get_or_insert(now + lifetime);
+        entries.map.insert(key, (now + lifetime, value));
     }
 
     /// Changes the value, unless it has expired. Its time of expiry stays the same.
     pub(crate) fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let now = Instant::now();
-        if let Some((_, value)) = self.live().get_mut(key).filter(|(end, _)| *end > now) {
+        if let Some((_, value)) = self.entries().map.get_mut(key).filter(|(end, _)| *end > now) {
             change(value);
         }
     }
 
     pub(crate) fn remove(&self, key: &K) {
-        self.live().remove(key);
+        self.entries().map.remove(key);
     }
 }
 
@@ -82,6 +99,34 @@ mod tests {
             map.insert(n, (), Duration::from_millis(1));
             tokio::time::advance(Duration::from_millis(2)).await;
         }
-        assert!(map.live().len() < 100, "{} entries are kept", map.live().len());
+        let kept = map.entries().map.len();
+        assert!(kept < 100, "{kept} entries are kept");
+    }
+
+    /// Ten thousand volumes are created at once, and an hour later another one.
+    #[tokio::test(start_paused = true)]
+    async fn memory_of_expired_entries_is_released() {
+        let map = Expiring::default();
+        let lifetime = Duration::from_secs(10);
+        (0..10_000).for_each(|n| map.insert(n, (), lifetime));
+        tokio::time::advance(lifetime).await;
+        map.insert(10_000, (), lifetime);
+        let entries = map.entries();
+        assert_eq!(entries.map.len(), 1);
+        assert!(entries.map.capacity() < 100, "room for {} entries is kept", entries.map.capacity());
+    }
+
+    /// Without room for new entries, each insertion would look at all entries.
+    #[tokio::test(start_paused = true)]
+    async fn sweep_leaves_room_for_as_many_entries() {
+        let map = Expiring::default();
+        let mut sweeps = 0;
+        for n in 0..20_000 {
+            let before = map.entries().map.len();
+            map.insert(n, (), Duration::from_millis(7_100));
+            sweeps += usize::from(map.entries().map.len() <= before);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert!(sweeps < 10, "{sweeps} sweeps");
     }
 }

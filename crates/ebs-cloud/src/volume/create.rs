@@ -1,6 +1,6 @@
 //! Creates volumes. A client token makes CreateVolume idempotent.
 //!
-//! Decision: `docs/decisions/0005-create-a-volume-once-by-client-token.md`.
+//! Decision: `docs/dev/decisions/0005-create-a-volume-once-by-client-token.md`.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};
 use tokio::time::Instant;

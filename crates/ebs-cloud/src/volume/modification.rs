@@ -1,6 +1,6 @@
 //! Modifications of a volume: its size, type, IOPS, throughput and tags.
 //!
-//! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
+//! Decision: `docs/dev/decisions/0011-merge-modifications-of-one-volume.md`.
 
 mod end;
 mod plan;

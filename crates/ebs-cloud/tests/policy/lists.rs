@@ -42,6 +42,25 @@ async fn pages_of_any_length_list_every_managed_volume_once() {
     }
 }
 
+/// EC2 returns all objects in one reply if the request has no page length.
+#[tokio::test(start_paused = true)]
+async fn listing_without_a_length_has_pages_of_500() {
+    let fixture = Fixture::new().await;
+    for n in 0..1_001 {
+        fixture.stranger(request(&spec(&format!("pvc-{n}")), &format!("token-{n}"))).await;
+    }
+    let (mut lengths, mut token) = (Vec::new(), None);
+    loop {
+        let page = fixture.cloud.volumes.list(0, token).await.unwrap();
+        lengths.push(page.items.len());
+        match page.next {
+            None => break,
+            next => token = next,
+        }
+    }
+    assert_eq!(lengths, [500, 500, 1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn short_pages_are_stable_while_volumes_come_and_go() {
     let fixture = Fixture::new().await;

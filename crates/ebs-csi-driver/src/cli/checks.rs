@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use component_base::http::HttpEndpoint;
 use ebs_driver::config::{self, ConfigError, Mode};
 use ebs_driver::controller::ControllerOptions;
 use ebs_driver::server::Endpoint;
@@ -46,6 +47,7 @@ fn common(flags: &Flags) -> Result<Settings, Refused> {
     Ok(Settings {
         driver: DriverName::default(),
         http: http(&flags.common)?,
+        health: health(&flags.common)?,
         kubeconfig: Some(kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
         metadata_sources: metadata_sources(&flags.common.metadata_sources)?,
         user_agent_extra: user_agent_extra.filter(|extra| !extra.is_empty()),
@@ -95,6 +97,19 @@ fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
     let endpoint = common.http_endpoint.parse();
     let endpoint = endpoint.map_err(|error| Refused::new(format!("--http-endpoint: {error}")))?;
     Ok(Some(HttpSettings { endpoint, tls }))
+}
+
+fn health(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
+    let CommonFlags { health_endpoint, http_endpoint, .. } = common;
+    if health_endpoint.is_empty() {
+        return Ok(None);
+    }
+    // The kernel chooses another port each time that port 0 is bound.
+    if health_endpoint == http_endpoint && !health_endpoint.ends_with(":0") {
+        return Err(Refused::new("--health-endpoint and --http-endpoint have the same address; set different ports"));
+    }
+    let endpoint = health_endpoint.parse();
+    endpoint.map(Some).map_err(|error| Refused::new(format!("--health-endpoint: {error}")))
 }
 
 /// Rejects incomplete TLS settings instead of serving in clear text.
@@ -193,11 +208,14 @@ pub(super) fn without_effect(flags: &Flags, platform: Platform) -> Vec<String> {
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),
-        Role::Labeler => (&["endpoint", "endpoint_mode"], "in mode metadataLabeler, which serves no CSI requests"),
+        Role::Labeler => {
+            (&["endpoint", "endpoint_mode", "health_endpoint"], "in mode metadataLabeler, which serves no CSI requests")
+        }
         Role::PreStopHook => (
             &[
                 "endpoint",
                 "endpoint_mode",
+                "health_endpoint",
                 "http_endpoint",
                 "metrics_cert_file",
                 "metrics_key_file",

@@ -22,6 +22,9 @@ pub(super) struct CommonFlags {
     /// Address of /metrics, /healthz and /readyz: HOST:PORT or :PORT; not served if empty
     #[arg(long, default_value = "", value_name = "ADDRESS")]
     pub(super) http_endpoint: String,
+    /// Address of /healthz alone, which calls Probe over the CSI socket: HOST:PORT or :PORT; not served if empty
+    #[arg(long, default_value = "", value_name = "ADDRESS")]
+    pub(super) health_endpoint: String,
     /// Maximum wait for running operations at shutdown; the log then lists unfinished ones
     #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = values::duration)]
     pub(super) shutdown_timeout: Duration,

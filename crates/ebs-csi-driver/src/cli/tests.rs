@@ -1,4 +1,6 @@
 #[cfg(unix)]
+mod chart_flags;
+#[cfg(unix)]
 mod environment;
 mod every_flag;
 #[cfg(unix)]
@@ -130,6 +132,17 @@ fn metrics_tls_needs_endpoint_certificate_and_key() {
         let files = settings.common.http.and_then(|http| http.tls).unwrap();
         assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("/c"), Some("/k")));
         assert!(checked(&format!("{mode} {address}")).unwrap().common.http.unwrap().tls.is_none());
+    }
+}
+
+#[test]
+fn health_endpoint_needs_an_address_of_its_own() {
+    for mode in ["all", "controller", "node"] {
+        assert!(checked(mode).unwrap().common.health.is_none());
+        let beside = format!("{mode} --health-endpoint=:9808 --http-endpoint=:3301");
+        assert_eq!(checked(&beside).unwrap().common.health, Some(":9808".parse().unwrap()));
+        refused(&format!("{mode} --health-endpoint=:9808 --http-endpoint=:9808"), "same address");
+        refused(&format!("{mode} --health-endpoint=9808"), "--health-endpoint: \"9808\" is not a listen address");
     }
 }
 

@@ -1,4 +1,8 @@
-//! The test cases in `cases.txt`. The top of that file describes its format.
+//! The test cases in `cases.txt` and `corpus/`. The top of `cases.txt` describes its format.
+//!
+//! A file of `corpus/` has the values of one deployment. Its lines that begin with `#: ` are as in `cases.txt`.
+
+use std::path::Path;
 
 use anyhow::{Context, bail};
 
@@ -29,7 +33,7 @@ pub(crate) struct Case {
 
 #[derive(Debug)]
 pub(crate) struct Expectation {
-    /// Line number in `cases.txt`, from 1.
+    /// Line number in the case's file, from 1.
     pub(crate) line: usize,
     /// `Kind/name`.
     pub(crate) object: String,
@@ -47,14 +51,34 @@ impl Case {
     }
 }
 
-/// Returns the cases of the file and the cases that are generated from the chart's values.
+/// Returns the written cases and the cases that are generated from the chart's values.
 pub(crate) fn all() -> anyhow::Result<Vec<Case>> {
     let mut cases = written()?;
+    cases.extend(deployments()?);
     cases.extend(crate::values::generated()?);
     Ok(cases)
 }
 
-/// Returns the cases of the file.
+/// Returns the values of whole deployments, one case for each file of `corpus/`.
+pub(crate) fn deployments() -> anyhow::Result<Vec<Case>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart/corpus");
+    let mut cases = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let file = entry?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        let values = std::fs::read_to_string(file.path()).with_context(|| format!("read {name}"))?;
+        let mut case = vec![Case { title: name.clone(), values: values.clone(), ..Case::default() }];
+        for (at, line) in values.lines().enumerate() {
+            if let Some(line) = line.strip_prefix("#: ") {
+                read(line, at + 1, &mut case).with_context(|| format!("{name}, line {}: {line}", at + 1))?;
+            }
+        }
+        cases.append(&mut case);
+    }
+    Ok(cases)
+}
+
+/// Returns the cases of `cases.txt`.
 pub(crate) fn written() -> anyhow::Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for (number, line) in include_str!("cases.txt").lines().enumerate() {

@@ -1,13 +1,15 @@
-//! Tests the Helm chart: Helm renders it for many sets of values (`cases.txt`), and the tests check the parsed objects.
-//! The driver must accept the arguments of each of its containers.
+//! Tests the Helm chart: Helm renders it for many sets of values (`cases.txt` and the files in `corpus/`), and the tests
+//! check the parsed objects. The driver must accept the arguments of each of its containers.
 
 mod admission;
 mod cases;
+mod facts;
 mod from_the_reference;
 mod host_process;
 mod kustomize;
 mod objects;
 mod on_a_cluster;
+mod umbrella;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +27,8 @@ use objects::Rendered;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(120);
+/// The one value that every release needs. A case may override it.
+const IMAGE: &str = "image: {repository: aws-ebs-csi-driver}";
 /// Number of Helm processes that run at once.
 const AT_ONCE: usize = 4;
 
@@ -51,12 +55,14 @@ async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     let dir = tempfile::tempdir()?;
     let values = dir.path().join("values.yaml");
     std::fs::write(&values, &case.values)?;
+    let image = dir.path().join("image.yaml");
+    std::fs::write(&image, IMAGE)?;
     let mut args: Vec<OsString> =
         ["template", case.release(), "-n", "kube-system", "--kube-version", case.kubernetes()]
             .map(OsString::from)
             .to_vec();
     args.push(chart().into());
-    args.extend(["-f".into(), values.into_os_string()]);
+    args.extend(["-f".into(), image.into_os_string(), "-f".into(), values.into_os_string()]);
     for api in &case.apis {
         args.extend(["--api-versions".into(), api.into()]);
     }

@@ -11,7 +11,8 @@ use crate::cases::DEFAULT_KUBERNETES;
 use crate::{Outcome, all_pass, chart, corpus, render_all, run};
 
 /// Kinds that other projects define, which the tests' API server does not know.
-const OF_OTHERS: [&str; 4] = ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor"];
+const OF_OTHERS: [&str; 5] =
+    ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor", "PrometheusRule"];
 
 /// Returns the path to which an object of this kind is posted, or `None` for kinds of other projects.
 pub(crate) fn path(object: &Value) -> anyhow::Result<Option<String>> {
@@ -58,7 +59,7 @@ async fn judge(object: &Value, api: &KubeApi, may_lack: bool) -> anyhow::Result<
 /// Creates namespaces, each with the service account that pods need. In a complete cluster, a Kubernetes controller
 /// creates this account.
 pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
-    for name in ["kube-system", "nodes", "default"] {
+    for name in ["kube-system", "nodes", "grafana", "default"] {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
@@ -179,15 +180,19 @@ impl Release {
     }
 }
 
+/// The image of the driver, for `--set`.
+pub(crate) const OWN_IMAGE: &str = "image.repository=registry.example.com/aws-ebs-csi-driver";
+
 /// Helm installs exactly the permissions with which the tests of `ebs-kubernetes` run. Helm's notes name the pods'
 /// labels and the AWS policies, and report that the cluster serves no snapshots.
 #[tokio::test]
 async fn helm_installs_tested_permissions_and_uninstalls_everything() -> anyhow::Result<()> {
     let release = Release::new().await?;
-    let notes = release.helm(&["install", "ebs", &chart().display().to_string()]).await?;
-    for said in ["app.kubernetes.io/instance=ebs", "deploy/iam", "serves no snapshot API"] {
+    let notes = release.helm(&["install", "ebs", &chart().display().to_string(), "--set", OWN_IMAGE]).await?;
+    for said in ["app.kubernetes.io/instance=ebs", "deploy/iam", "serves no snapshot API", "ebs-csi-node-windows"] {
         ensure!(notes.contains(said), "{said:?} is not in {notes}");
     }
+    ensure!(!notes.contains("No policy restricts"), "{notes}");
     let rights = include_str!("../../../ebs-kubernetes/tests/manifests/node-rights.yaml");
     for wanted in serde_saphyr::from_multiple::<Value>(rights)? {
         let Some(kind) = path(&wanted)? else { continue };
@@ -199,6 +204,11 @@ async fn helm_installs_tested_permissions_and_uninstalls_everything() -> anyhow:
         ensure!(wanted == installed, "{name}: the chart's\n{installed:#?}\nare not the tested\n{wanted:#?}");
     }
 
+    let shared = ["--set", OWN_IMAGE, "--set", "node.serviceAccount.create=false", "--set", "node.enableWindows=false"];
+    let upgrade = ["upgrade", "ebs", &chart().display().to_string()];
+    let notes = release.helm(&[&upgrade[..], &shared[..]].concat()).await?;
+    ensure!(notes.contains("No policy restricts") && notes.contains("serviceAccount.create is false"), "{notes}");
+    ensure!(!notes.contains("windows"), "{notes}");
     release.helm(&["uninstall", "ebs"]).await?;
     for gone in [
         "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com",

@@ -158,10 +158,29 @@ fn every_chart_value_is_set_in_a_test_case() -> anyhow::Result<()> {
     for case in crate::cases::written()?.iter().filter(|case| case.refused.is_none()) {
         set.extend(places.set_in(&values_of(case)?));
     }
-    let leaves = places.leaves.keys().filter(|path| !places.is_old(path));
-    let never: Vec<&String> = leaves.filter(|path| !set.contains(*path)).collect();
-    ensure!(never.is_empty(), "no case sets {never:?}");
+    ensure!(never_set(&places, &set).is_empty(), "no case sets {:?}", never_set(&places, &set));
     Ok(())
+}
+
+/// The files of `corpus/` alone set every value, too.
+#[test]
+fn corpus_files_set_every_chart_value() -> anyhow::Result<()> {
+    let schema = schema()?;
+    let places = Places::of(&schema);
+    let files = crate::cases::deployments()?;
+    ensure!(files.len() >= 40, "{} files", files.len());
+    let mut set = BTreeSet::new();
+    for case in files.iter().filter(|case| case.refused.is_none()) {
+        set.extend(places.set_in(&values_of(case)?));
+    }
+    ensure!(never_set(&places, &set).is_empty(), "no file sets {:?}", never_set(&places, &set));
+    Ok(())
+}
+
+/// Returns the values that are not in `set`, and are not keys of earlier charts.
+fn never_set<'a>(places: &'a Places, set: &BTreeSet<String>) -> Vec<&'a String> {
+    let leaves = places.leaves.keys().filter(|path| !places.is_old(path));
+    leaves.filter(|path| !set.contains(*path)).collect()
 }
 
 #[tokio::test]
@@ -179,36 +198,75 @@ async fn every_old_key_and_template_error_has_a_test_case() -> anyhow::Result<()
     let texts: Vec<&str> = refused.iter().map(|outcome| outcome.text.as_str()).collect();
     let messages = messages()?;
     ensure!(messages.len() > 10, "{messages:?}");
-    let unseen: Vec<&String> =
-        messages.iter().filter(|message| !texts.iter().any(|text| says(text, message))).collect();
+    // A test with a cluster checks the message about Windows nodes that another image serves.
+    let needs_cluster = |message: &str| message.starts_with("node.enableWindows: the image");
+    let unseen: Vec<&String> = messages
+        .iter()
+        .filter(|message| !needs_cluster(message) && !texts.iter().any(|text| says(text, message)))
+        .collect();
     ensure!(unseen.is_empty(), "no case is refused with {unseen:?}");
     Ok(())
 }
 
-/// Returns the messages of `fail` in the templates, with their placeholders.
+/// Returns the messages of the templates that refuse values, with their placeholders. A message is a line that does not
+/// begin with a template expression, or that begins with the path of a value in one.
 fn messages() -> anyhow::Result<Vec<String>> {
     let mut messages = Vec::new();
-    for file in std::fs::read_dir(chart().join("templates"))? {
-        let text = std::fs::read_to_string(file?.path())?;
-        for call in text.split("fail ").skip(1) {
-            let call = call.strip_prefix('(').unwrap_or(call);
-            let Some(text) = call.strip_prefix("printf ").unwrap_or(call).strip_prefix('"') else { continue };
-            messages.push(text.split('"').next().unwrap_or_default().to_owned());
-        }
+    for file in ["_problems.tpl", "_old_keys.tpl"] {
+        let text = std::fs::read_to_string(chart().join("templates").join(file))?;
+        let is_message = |line: &&str| line.contains("; ") && !line.starts_with("{{-") && !line.starts_with("{{/*");
+        // The comment at the top has sentences, too.
+        messages.extend(text.lines().skip_while(|line| !line.contains("define")).filter(is_message).map(str::to_owned));
     }
     Ok(messages)
 }
 
-/// Returns whether a text contains a message, in which any text may replace the placeholders.
+/// Returns whether a line of a text is a message, in which any text may replace the placeholders.
 fn says(text: &str, message: &str) -> bool {
-    let mut rest = text;
-    message.replace("%q", "%s").split("%s").all(|piece| match rest.find(piece) {
-        Some(at) => {
-            rest = &rest[at + piece.len()..];
-            true
-        }
-        None => false,
+    let mut pieces = Vec::new();
+    for part in message.split("{{") {
+        pieces.push(part.split_once("}}").map_or(part, |(_, after)| after));
+    }
+    text.lines().any(|line| {
+        let mut rest = line;
+        pieces.iter().all(|piece| match rest.find(piece) {
+            Some(at) => {
+                rest = &rest[at + piece.len()..];
+                true
+            }
+            None => false,
+        })
     })
+}
+
+/// One message lists all problems, whatever kind they are of.
+#[tokio::test]
+async fn one_error_lists_problems_of_every_kind() -> anyhow::Result<()> {
+    let values = json!({
+        "fips": true,
+        "region": "us-west-2",
+        "image": { "repository": "" },
+        "controller": { "serviceAccount": { "automountServiceAccountToken": false }, "region": "Paris" },
+        "node": { "metadataSources": "imds,dns" },
+        "sidecars": { "attacher": null, "resizer": { "leaderElection": { "enabled": false } } },
+        "storageClasses": [{ "parameters": { "type": "gp3" } }],
+    });
+    let all = refusal(&values).await?;
+    for path in [
+        "sidecars.attacher",
+        "region",
+        "fips",
+        "image.repository",
+        "controller.serviceAccount.automountServiceAccountToken",
+        "sidecars.resizer.leaderElection",
+        "controller.region",
+        "node.metadataSources",
+        "storageClasses[0]",
+    ] {
+        let lines = all.lines().filter(|line| line.trim_start().starts_with(&format!("- {path}: "))).count();
+        ensure!(lines == 1, "{lines} lines for {path}: {all}");
+    }
+    Ok(())
 }
 
 /// The error names the path of the invalid value.
@@ -269,14 +327,15 @@ fn out_of_bounds(part: &Value) -> Option<Value> {
 /// Returns the paths of the values that the chart requires.
 fn needed() -> Vec<String> {
     let parts = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass", "image.repository"];
+    let of_metrics = ["metrics", "metrics.prometheusRule", "metrics.dashboard"];
     let of_controller = ["volumeModificationFeature", "serviceMonitor", "serviceAccount", "serviceAccount.name"];
     let of_node = ["serviceMonitor", "serviceAccount", "serviceAccount.name", "kubeletPath"];
     let of_sidecar = ["image", "image.repository", "image.tag"];
-    let mut paths: Vec<String> = parts.map(str::to_owned).into();
+    let mut paths: Vec<String> = parts.iter().chain(&of_metrics).map(|path| (*path).to_owned()).collect();
     paths.extend(of_controller.map(|path| format!("controller.{path}")));
     paths.extend(of_node.map(|path| format!("node.{path}")));
     paths.extend(SIDECARS.map(|name| format!("sidecars.{name}")));
-    let with_image = SIDECARS.iter().filter(|name| **name != "metadataLabeler");
+    let with_image = SIDECARS.iter().filter(|name| !["metadataLabeler", "livenessProbe"].contains(name));
     paths.extend(with_image.flat_map(|name| of_sidecar.map(|path| format!("sidecars.{name}.{path}"))));
     paths
 }
@@ -285,13 +344,9 @@ fn needed() -> Vec<String> {
 #[tokio::test]
 async fn error_names_the_path_of_a_required_value_that_is_null() -> anyhow::Result<()> {
     let paths = needed();
-    let maps = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass"];
+    let maps = ["image", "helmTester", "metrics", "controller", "node", "sidecars", "defaultStorageClass"];
     let all = refusal(&document(maps.map(|path| (path, Value::Null)).into_iter())).await?;
-    let named = |path: &str| {
-        [format!("{path} must be a map: null removes"), format!("{path} needs a value: it has no default")]
-            .iter()
-            .any(|message| all.contains(message.as_str()))
-    };
+    let named = |path: &str| all.contains(&format!("  - {path}: "));
     all_pass(paths.iter().map(|path| {
         let found = if named(path) { Ok(()) } else { Err(anyhow::anyhow!("not refused in {all}")) };
         (path.clone(), found)
@@ -329,8 +384,8 @@ pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let needed = needed();
     let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in with_default(&defaults, "") {
-        // Leader election must be on or off. Only the resizer may leave it unset.
-        let is_election = path.contains(".leaderElection") && !path.starts_with("sidecars.resizer.");
+        // Leader election must be on or off.
+        let is_election = path.contains(".leaderElection");
         if !needed.contains(&path) && !is_election {
             let part = path.split('.').take(if path.starts_with("sidecars.") { 2 } else { 1 }).collect::<Vec<_>>();
             parts.entry(part.join(".")).or_default().push(path);
@@ -369,9 +424,18 @@ fn with_default(values: &Value, path: &str) -> Vec<String> {
 /// Returns `false`, 0 or an empty value of an allowed type, or `None` if the chart gives such a value a special
 /// meaning.
 fn nothing(path: &str, part: &Value) -> Option<Value> {
-    // Some values cannot be empty: the chart requires a replica, a port and a node, and rejects some values if their
-    // counterpart is set too.
-    let wanted = ["replicaCount", "healthPort", "minAvailable", "volumeAttachLimit", "enableLinux", "enableWindows"];
+    // Some values cannot be empty: the chart requires a replica, a port, a node, a token and leader election, and rejects
+    // some values if their counterpart is set too.
+    let wanted = [
+        "replicaCount",
+        "healthPort",
+        "minAvailable",
+        "volumeAttachLimit",
+        "enableLinux",
+        "enableWindows",
+        "automountServiceAccountToken",
+        "leaderElection.enabled",
+    ];
     if wanted.iter().any(|end| path.ends_with(end)) || part["enum"].is_array() {
         return None;
     }

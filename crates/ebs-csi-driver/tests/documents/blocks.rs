@@ -86,7 +86,8 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
 /// Only shell blocks can be marked as not run.
 #[test]
 fn every_code_block_has_a_language_and_every_skip_a_reason() -> anyhow::Result<()> {
-    const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
+    const LANGUAGES: [&str; 10] =
+        ["sh", "powershell", "text", "yaml", "json", "promql", "python", "go", "mermaid", "rust"];
     for page in pages()? {
         for block in &page.blocks {
             let place = format!("{}:{}", page.path, block.line);

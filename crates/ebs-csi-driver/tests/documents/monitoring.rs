@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use ebs_testkit::process::tool;
 use serde_json::Value;
 
+use crate::blocks::pages;
 use crate::promql::{grouped_by, selected, templated};
 use crate::{program, repository, text_of};
 
@@ -106,6 +107,22 @@ async fn promtool(args: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
+/// Lets promtool parse each expression as a rule.
+async fn check_expressions(expressions: impl Iterator<Item = &str>) -> anyhow::Result<()> {
+    let rules: Vec<Value> = expressions
+        .enumerate()
+        .map(|(n, expression)| serde_json::json!({ "record": format!("query:{n}"), "expr": expression }))
+        .collect();
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("queries.yaml");
+    // promtool reads YAML, and JSON is valid YAML.
+    let groups = serde_json::json!({ "groups": [{ "name": "queries", "rules": rules }] });
+    std::fs::write(&file, groups.to_string())?;
+    let said = promtool(&["check", "rules", file.to_str().context("a path")?]).await?;
+    ensure!(said.contains(&format!("{} rules found", rules.len())), "{said}");
+    Ok(())
+}
+
 /// promtool accepts the alerts as rules. In its test case in `alerts.test.yaml`, each alert fires, but not before the
 /// expected time.
 #[tokio::test]
@@ -122,7 +139,7 @@ async fn each_alert_fires_in_its_test_case_and_not_earlier() -> anyhow::Result<(
         let fires = |case: &&&Value| case["exp_alerts"].as_array().is_some_and(|alerts| !alerts.is_empty());
         ensure!(of_it().any(|case| fires(&case)), "{} fires in no case", alert["alert"]);
         ensure!(of_it().any(|case| !fires(&case)), "{} has no case in which it does not fire", alert["alert"]);
-        for key in ["summary", "description", "runbook"] {
+        for key in ["summary", "description", "runbook_url"] {
             ensure!(alert["annotations"][key].is_string(), "{} has no {key}", alert["alert"]);
         }
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
@@ -169,18 +186,7 @@ fn alerts_and_dashboard_use_only_declared_metrics_and_labels() -> anyhow::Result
 async fn every_dashboard_query_is_valid_promql() -> anyhow::Result<()> {
     let dashboard: Value = serde_json::from_str(&text_of(DASHBOARD)?)?;
     let queries = queries(&dashboard)?;
-    let rules: Vec<Value> = queries
-        .iter()
-        .enumerate()
-        .map(|(n, (_, expression, _))| serde_json::json!({ "record": format!("panel:query:{n}"), "expr": expression }))
-        .collect();
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("queries.yaml");
-    // promtool reads YAML, and JSON is valid YAML.
-    let groups = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
-    std::fs::write(&file, groups.to_string())?;
-    let said = promtool(&["check", "rules", file.to_str().context("a path")?]).await?;
-    ensure!(said.contains(&format!("{} rules found", queries.len())), "{said}");
+    check_expressions(queries.iter().map(|(_, expression, _)| expression.as_str())).await?;
 
     let choices: Vec<&str> =
         dashboard["templating"]["list"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
@@ -193,4 +199,21 @@ async fn every_dashboard_query_is_valid_promql() -> anyhow::Result<()> {
     let ids: BTreeSet<String> = panels.iter().map(|panel| panel["id"].to_string()).collect();
     ensure!(ids.len() == panels.len(), "panels share an id");
     Ok(())
+}
+
+/// Each block of the language `promql` in the documents is one query. It uses only declared metrics and labels.
+#[tokio::test]
+async fn every_query_in_the_documents_is_valid_promql() -> anyhow::Result<()> {
+    let declared = Declared::read()?;
+    let pages = pages()?;
+    let queries: Vec<_> = pages
+        .iter()
+        .flat_map(|page| page.blocks.iter().map(move |block| (&page.path, block)))
+        .filter(|(_, block)| block.language == "promql")
+        .collect();
+    ensure!(queries.len() >= 5, "{} queries", queries.len());
+    for (path, block) in &queries {
+        declared.check(&block.text).with_context(|| format!("{path}:{}", block.line))?;
+    }
+    check_expressions(queries.iter().map(|(_, block)| block.text.trim())).await
 }

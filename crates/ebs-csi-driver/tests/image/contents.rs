@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, ensure};
 use ebs_testkit::run_dir::OwnDir;
 
-use super::{DRIVER, HERE, PROGRAMS, assembled, repository};
+use super::{DRIVER, HERE, PROGRAMS, assembled, repository, rust_image};
 
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
@@ -96,9 +96,7 @@ fn dockerfile_uses_the_build_scripts_and_image_settings() -> anyhow::Result<()> 
     let pack = std::fs::read_to_string(repository().join("deploy/image/pack"))?;
     let same = format!("Env: [\"{path}\"], Entrypoint: [\"/bin/\\($name)\"], WorkingDir: \"/\"");
     ensure!(pack.contains(&same), "deploy/image/pack has other settings");
-    let toolchain = std::fs::read_to_string(repository().join("rust-toolchain.toml"))?;
-    let rust = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
-    let base = format!("docker.io/library/rust:{}-bookworm AS build", rust.context("a channel")?);
+    let base = format!("{} AS build", rust_image()?);
     ensure!(build.contains(&base), "the first stage is not from {base}");
     // The Dockerfile's build stage and make both run these scripts of the repository.
     for script in ["scripts/setup image", "deploy/image/build ", "deploy/image/assemble "] {

@@ -1,8 +1,10 @@
-//! Tests the container images: their content and their reproducible build. Needs the programs that `scripts/setup test`
+//! Tests the container images: their content, their reproducible build, and
+//! how a release is published. Needs the programs that `scripts/setup test`
 //! fetches.
 
 mod contents;
 mod on_arm64;
+mod published;
 mod reproducible;
 mod windows;
 
@@ -32,6 +34,22 @@ const BOUND: Duration = Duration::from_secs(300);
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the address and the path `OWNER/REPO` of the repository, from the only place that names them.
+fn location() -> anyhow::Result<(String, String)> {
+    let manifest = std::fs::read_to_string(repository().join("Cargo.toml"))?;
+    let home = manifest.lines().find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"'));
+    let home = home.context("repository in Cargo.toml")?;
+    let path = home.strip_prefix("https://github.com/").context("an address on GitHub")?;
+    Ok((home.to_owned(), path.to_owned()))
+}
+
+/// Returns the name of the image with this repository's compiler version, in which releases are built.
+fn rust_image() -> anyhow::Result<String> {
+    let toolchain = std::fs::read_to_string(repository().join("rust-toolchain.toml"))?;
+    let version = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
+    Ok(format!("docker.io/library/rust:{}-bookworm", version.context("a channel")?))
 }
 
 fn variable(name: &str) -> anyhow::Result<String> {

@@ -9,10 +9,10 @@ use ebs_testkit::process::tool;
 use ebs_testkit::run_dir::OwnDir;
 use serde_json::{Value, json};
 
-use super::{BOUND, HERE, repository, script, text, variable};
+use super::{BOUND, HERE, location, repository, script, text, variable};
 
 /// Creates a small program that lists two crates as its dependencies, as `cargo auditable` does.
-async fn driver(place: &Path) -> anyhow::Result<(String, [String; 2])> {
+pub(crate) async fn driver(place: &Path) -> anyhow::Result<(String, [String; 2])> {
     let lock = std::fs::read_to_string(repository().join("Cargo.lock"))?;
     let version = |name: &str| {
         let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).context("a crate")?;
@@ -97,7 +97,14 @@ async fn release_builds_from_the_same_inputs_are_identical() -> anyhow::Result<(
     // Without an explicit version, Helm assumes an old version of Kubernetes.
     let render = ["template", "x", text(&chart)?, "--kube-version", "1.34.0"];
     let rendered = tool(&variable("EBS_TEST_HELM")?, &render, BOUND).await?;
-    ensure!(rendered.contains(&format!("aws-ebs-csi-driver:v{version}")), "the chart asks for another image");
+    let (home, path) = location()?;
+    let image = format!("ghcr.io/{}/aws-ebs-csi-driver", path.to_lowercase());
+    ensure!(rendered.contains(&format!("{image}:v{version}")), "the chart does not start {image}:v{version}");
+    let shown = tool(&variable("EBS_TEST_HELM")?, &["show", "all", text(&chart)?], BOUND).await?;
+    let documents = format!("{home}/blob/v{version}/docs/install.md");
+    for wanted in [format!("home: {home}"), format!("repository: {image}"), documents] {
+        ensure!(shown.contains(&wanted), "the chart has no {wanted}");
+    }
     Ok(())
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn run<E: Ec2>(
     })
 }
 
-/// Returns the requested page length. 0 means no limit.
+/// Returns the requested page length. 0 leaves the length to the driver.
 pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
     u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
 }

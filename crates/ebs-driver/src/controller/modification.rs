@@ -7,7 +7,7 @@
 //! A repeated request joins its own change, even after the window has closed. When all callers have left, the operation
 //! waits, continues with the changes whose callers return, and drops the others.
 //!
-//! Decision: `docs/decisions/0011-merge-modifications-of-one-volume.md`.
+//! Decision: `docs/dev/decisions/0011-merge-modifications-of-one-volume.md`.
 
 mod carry_out;
 mod gathering;

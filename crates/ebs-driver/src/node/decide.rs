@@ -1,6 +1,6 @@
 //! Pure functions that compare the disk and its mounts with the request, without I/O.
 //!
-//! Decision: `docs/decisions/0016-compare-every-mount-with-the-request.md`.
+//! Decision: `docs/dev/decisions/0016-compare-every-mount-with-the-request.md`.
 
 use std::collections::BTreeSet;
 use std::path::Path;

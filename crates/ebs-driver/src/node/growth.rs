@@ -2,7 +2,7 @@
 //! the file system as it is, and the driver reports the volume as degraded. NodeExpandVolume returns the error. The
 //! backlog lists the file systems that this process knows to be smaller than their disks.
 //!
-//! Decision: `docs/decisions/0020-never-let-growth-decide-access.md`.
+//! Decision: `docs/dev/decisions/0020-never-let-growth-decide-access.md`.
 
 use std::collections::BTreeMap;
 use std::io;

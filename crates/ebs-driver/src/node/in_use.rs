@@ -1,6 +1,6 @@
 //! Finds other uses of a volume's disk, during which writing to, publishing or unstaging the disk could damage data.
 //!
-//! Decision: `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
+//! Decision: `docs/dev/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
 use std::path::Path;
 

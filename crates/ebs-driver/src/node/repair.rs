@@ -1,7 +1,7 @@
 //! Repairs file systems when they are staged: damage that makes the kernel refuse a mount, and errors that a mount
 //! finds or that the kernel recorded. e2fsck makes only repairs that need no human decision.
 //!
-//! Decision: `docs/decisions/0021-repair-only-what-needs-no-decision.md`.
+//! Decision: `docs/dev/decisions/0021-repair-only-what-needs-no-decision.md`.
 
 use ebs_ec2::Waiters;
 use ebs_mounter::{

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use super::Endpoint;
 
-pub(super) use system::{SocketFile, incoming};
+pub(super) use system::{SocketFile, connect, incoming};
 
 /// The driver could not listen on the endpoint. It has changed no file of another process.
 #[derive(Debug, thiserror::Error)]

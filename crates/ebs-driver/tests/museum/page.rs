@@ -1,4 +1,4 @@
-//! Generates the list of exhibits, the disks that the driver must not format, in `docs/never-formatted.md`. With
+//! Generates the list of exhibits, the disks that the driver must not format, in `docs/dev/museum.md`. With
 //! `EBS_WRITE_DOCS=1` in the environment, the test writes the page. Without it, the test fails when the page differs
 //! from the exhibits.
 
@@ -34,7 +34,7 @@ fn table() -> String {
 
 #[test]
 fn documentation_lists_every_museum_exhibit() {
-    doc_table::check("docs/never-formatted.md", &[("exhibits", table())]);
+    doc_table::check("docs/dev/museum.md", &[("exhibits", table())]);
 }
 
 /// The museum has more than forty exhibits, each with its own name.

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
+use ebs_testkit::skipped::record_skipped;
 use ebs_testkit::writer::Writer;
 
 use crate::prelude::*;
@@ -10,9 +11,17 @@ use crate::prelude::*;
 /// A disk that is small enough to grow twice, and large enough for the tools.
 const SIZE: u64 = 320 * MIB;
 
+/// Returns whether this process can grow a mounted ext file system. If not, the caller skips that growth.
 pub(crate) fn may_grow_mounted_ext() -> bool {
     let capabilities = rustix::thread::capabilities(None).unwrap().effective;
-    capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE)
+    let may = capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE);
+    if !may {
+        record_skipped(
+            "node service grows a mounted ext4",
+            "this machine lacks CAP_SYS_RESOURCE; make vm-test checks it",
+        );
+    }
+    may
 }
 
 fn wire(bytes: u64) -> i64 {

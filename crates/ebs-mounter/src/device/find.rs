@@ -1,4 +1,4 @@
-//! Searches for the device of a volume (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
+//! Searches for the device of a volume (`docs/dev/decisions/0017-identify-a-disk-by-its-serial-number.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

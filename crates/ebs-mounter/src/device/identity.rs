@@ -1,4 +1,4 @@
-//! Reads the identity that a disk, or the multipath map over it, reports (`docs/decisions/0017-identify-a-disk-by-its-serial-number.md`).
+//! Reads the identity that a disk, or the multipath map over it, reports (`docs/dev/decisions/0017-identify-a-disk-by-its-serial-number.md`).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

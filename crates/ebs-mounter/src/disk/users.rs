@@ -1,5 +1,5 @@
 //! Finds the mounts of a disk, and whatever else prevents an exclusive open. Decision:
-//! `docs/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
+//! `docs/dev/decisions/0022-unstage-only-a-disk-that-nothing-holds.md`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
 //! The record of a format in progress, with which an interrupted mkfs can be repeated safely. Decision:
-//! `docs/decisions/0023-need-the-state-directory-only-to-format.md`.
+//! `docs/dev/decisions/0023-need-the-state-directory-only-to-format.md`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

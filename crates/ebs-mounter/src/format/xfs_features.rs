@@ -1,6 +1,6 @@
 //! Names all features of a new xfs, which would otherwise depend on the installed mkfs.xfs. They equal the defaults of
 //! xfsprogs 6.12, minus the features that the running kernel lacks. Every kernel mounts any geometry, so mkfs.xfs
-//! chooses the geometry. Decision: `docs/decisions/0019-name-every-mkfs-feature.md`.
+//! chooses the geometry. Decision: `docs/dev/decisions/0019-name-every-mkfs-feature.md`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! superblocks, and in one page of each of 1,024 equal stretches. Once the first MiB of a file system is wiped, only
 //! its backup superblocks distinguish it from a blank disk. The proof reads only some backup superblocks, because
 //! reading all would take an hour on a cold disk. Decision:
-//! `docs/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
+//! `docs/dev/decisions/0018-format-only-a-disk-that-is-proven-blank.md`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// A change of the ranges changes the odds in `docs/never-formatted.md` and `docs/differences.md` too.
+    /// A change of the ranges changes the odds in `docs/never-formatted.md` too.
     #[test]
     fn blank_disk_proof_reads_the_same_ranges_in_every_build() {
         let line = |size: u64| {

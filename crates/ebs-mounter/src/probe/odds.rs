@@ -111,7 +111,6 @@ fn documentation_lists_the_computed_odds_of_missed_data() {
     let tables =
         [("what is read", what_is_read()), ("odds", of_one_piece()), ("odds of spread data", of_spread_data())];
     doc_table::check(page, &tables);
-    doc_table::check("docs/differences.md", &[("odds", of_one_piece())]);
 }
 
 /// Data that is shorter than a gap may lie between two places that the driver reads to prove a disk blank.

@@ -99,3 +99,18 @@ async fn readyz_shows_reason_while_healthz_stays_ok() {
     pages.readiness.set_ready();
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
 }
+
+#[tokio::test]
+async fn liveness_page_reports_each_result_of_its_check() {
+    let results = Arc::new(std::sync::Mutex::new(vec![Err("no socket".to_owned()), Ok(())]));
+    let app = liveness::router(move || {
+        let result = results.lock().unwrap().pop().unwrap();
+        async move { result }
+    });
+    for (status, body) in [(200, "ok\n"), (503, "not healthy: no socket\n")] {
+        let request = axum::http::Request::get("/healthz").body(axum::body::Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(axum::body::to_bytes(response.into_body(), 100).await.unwrap(), body);
+    }
+}

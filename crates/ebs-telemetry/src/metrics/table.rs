@@ -1,6 +1,6 @@
 //! Declares every metric of the driver once. Tests compare the page and `docs/metrics.md` with this table.
 //!
-//! Decision: `docs/decisions/0027-keep-the-reference-drivers-metrics.md`.
+//! Decision: `docs/dev/decisions/0027-keep-the-reference-drivers-metrics.md`.
 
 use component_base::metrics::Desc;
 

@@ -95,13 +95,13 @@ fn fits(pieces: &[Piece], text: &str, ignore_case: bool) -> bool {
     }
 }
 
+/// Returns whether a filter's pattern can match more than its own text.
+pub(crate) fn has_wildcard(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '\\'])
+}
+
 /// Returns whether a filter's pattern matches the whole text: `*` any text, `?` any character, `\` escapes.
 pub(crate) fn matches_wildcard(pattern: &str, text: &str) -> bool {
-    // Return early for a pattern without special characters: a call may compare hundreds of values with hundreds of
-    // objects.
-    if !pattern.contains(['*', '?', '\\']) {
-        return pattern == text;
-    }
     let mut rest = pattern.chars();
     let pieces = std::iter::from_fn(|| {
         Some(match rest.next()? {

@@ -30,7 +30,7 @@ impl Bench {
     fn new() -> Self {
         assert!(
             rustix::process::geteuid().is_root(),
-            "this test sets up loop devices: run it as root (sudo -E cargo test -p ebs-sim)"
+            "this test sets up loop devices: run it as root (sudo -E env \"PATH=$PATH\" cargo test -p ebs-sim)"
         );
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path().canonicalize().unwrap();

@@ -40,7 +40,7 @@ pub(super) fn advance(sim: &mut Sim, now: SystemTime) {
     let instances_changed = settle_instances(sim, now);
     let mut gone = Vec::new();
     let mut changes = Changes { changed: instances_changed, ..Changes::default() };
-    for volume in sim.volumes.values_mut() {
+    sim.volumes.settle_active(|volume| {
         settle_volume(volume, now, &mut changes);
         settle_attachments(volume, now, &mut changes);
         changes.changed |= disturb_devices(volume, now, &mut changes.effects);
@@ -48,7 +48,9 @@ pub(super) fn advance(sim: &mut Sim, now: SystemTime) {
         if std::mem::take(&mut changes.gone) {
             gone.push(volume.id.clone());
         }
-    }
+        // What settles without a call is due at some time; anything else begins with a call or with a finished effect.
+        dues(volume).next().is_none()
+    });
     for snapshot in sim.snapshots.values_mut() {
         changes.changed |= settle_snapshot(snapshot, now);
     }
@@ -75,7 +77,7 @@ fn forget_volume(sim: &mut Sim, id: &str, now: SystemTime) {
 
 /// Returns the next time at which the state changes without a call, or `None`.
 pub(super) fn next_due(sim: &Sim, now: SystemTime) -> Option<SystemTime> {
-    let volumes = sim.volumes.values().flat_map(dues);
+    let volumes = sim.volumes.active().flat_map(dues);
     let snapshots = sim.snapshots.values().filter_map(|s| match s.phase {
         SnapshotPhase::Pending { due, .. } => Some(due),
         SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,

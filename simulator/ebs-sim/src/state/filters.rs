@@ -1,9 +1,11 @@
 //! Filters: their names, wildcards and limits.
 
+use std::collections::HashSet;
+
 use ebs_ec2::Tags;
 
 use crate::api::{Fault, Filter};
-use crate::iam::matches_wildcard;
+use crate::iam::{has_wildcard, matches_wildcard};
 
 use super::faults::invalid_value;
 
@@ -45,17 +47,43 @@ pub(super) fn check(action: &str, filters: &[Filter]) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
-    filters.iter().all(|filter| {
-        let fields: Vec<String> = if let Some(key) = filter.name.strip_prefix("tag:") {
-            object.tags().get(key).cloned().into_iter().collect()
-        } else if filter.name == "tag-key" {
-            object.tags().keys().cloned().collect()
-        } else if filter.name == "tag-value" {
-            object.tags().values().cloned().collect()
+/// A filter whose values are ready to be compared with many objects.
+#[derive(Debug, Clone)]
+pub(super) struct Matcher<'a> {
+    name: &'a str,
+    literals: HashSet<&'a str>,
+    patterns: Vec<&'a str>,
+}
+
+impl<'a> Matcher<'a> {
+    pub(super) fn of(filter: &'a Filter) -> Self {
+        let values = filter.values.iter().map(String::as_str);
+        let (patterns, literals): (Vec<&str>, Vec<&str>) = values.partition(|value| has_wildcard(value));
+        Self { name: &filter.name, literals: literals.into_iter().collect(), patterns }
+    }
+
+    /// Returns the only values that the field can have, or `None` if the filter has another name or a wildcard.
+    pub(super) fn literals_of(&self, name: &str) -> Option<&HashSet<&'a str>> {
+        (self.name == name && self.patterns.is_empty()).then_some(&self.literals)
+    }
+
+    fn accepts(&self, value: &str) -> bool {
+        self.literals.contains(value) || self.patterns.iter().any(|pattern| matches_wildcard(pattern, value))
+    }
+
+    pub(super) fn matches(&self, object: &dyn Filterable) -> bool {
+        if let Some(key) = self.name.strip_prefix("tag:") {
+            object.tags().get(key).is_some_and(|value| self.accepts(value))
+        } else if self.name == "tag-key" {
+            object.tags().keys().any(|key| self.accepts(key))
+        } else if self.name == "tag-value" {
+            object.tags().values().any(|value| self.accepts(value))
         } else {
-            object.field(&filter.name)
-        };
-        fields.iter().any(|field| filter.values.iter().any(|value| matches_wildcard(value, field)))
-    })
+            object.field(self.name).iter().any(|field| self.accepts(field))
+        }
+    }
+}
+
+pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
+    filters.iter().all(|filter| Matcher::of(filter).matches(object))
 }

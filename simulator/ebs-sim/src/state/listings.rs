@@ -1,11 +1,13 @@
 //! The common parts of all describe actions: ids or filters, pages, and the values that filters compare.
 
+use std::collections::BTreeSet;
+
 use ebs_ec2::Tags;
 
 use crate::api::{Fault, Filter, Page};
 
 use super::faults::{invalid_combination, invalid_value};
-use super::filters::{self, Filterable};
+use super::filters::{self, Filterable, Matcher};
 use super::ids::Kind;
 use super::model::{Attachment, Instance, Snapshot, Volume, hypervisor};
 use super::paging::PageSpec;
@@ -14,13 +16,14 @@ use super::paging::PageSpec;
 pub(super) struct Query<'a> {
     action: &'static str,
     pub(super) ids: &'a [String],
-    pub(super) filters: &'a [Filter],
+    filters: &'a [Filter],
+    matchers: Vec<Matcher<'a>>,
     page: PageSpec<'a>,
 }
 
 impl<'a> Query<'a> {
     pub(super) fn of(action: &'static str, ids: &'a [String], filters: &'a [Filter]) -> Self {
-        Self { action, ids, filters, page: PageSpec::default() }
+        Self { action, ids, filters, matchers: filters.iter().map(Matcher::of).collect(), page: PageSpec::default() }
     }
 
     pub(super) fn page(mut self, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
@@ -58,7 +61,13 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn wants(&self, id: &str, object: &dyn Filterable) -> bool {
-        (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && filters::matches(self.filters, object)
+        (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && self.matchers.iter().all(|m| m.matches(object))
+    }
+
+    /// Returns the only ids that an object of this query can have, if a filter of this name lists ids without
+    /// wildcards.
+    pub(super) fn filtered_ids(&self, filter: &str) -> Option<BTreeSet<&'a str>> {
+        self.matchers.iter().find_map(|m| m.literals_of(filter)).map(|ids| ids.iter().copied().collect())
     }
 
     pub(super) fn paged<T>(

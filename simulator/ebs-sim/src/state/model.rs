@@ -4,6 +4,7 @@ mod instance;
 mod past;
 mod snapshot;
 mod volume;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -24,13 +25,14 @@ pub(super) use volume::{
     Attachment, AttachmentPhase, Device, Disturbance, Filling, Modification, ModificationPhase, Plan, Volume,
     VolumePhase, Way,
 };
+pub(super) use volumes::Volumes;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sim {
     pub(super) format: u32,
     pub(super) account: Account,
     pub(super) instances: Vec<Instance>,
-    pub(super) volumes: BTreeMap<String, Volume>,
+    pub(super) volumes: Volumes,
     pub(super) snapshots: BTreeMap<String, Snapshot>,
     pub(super) tokens: BTreeMap<String, Token>,
     /// Client tokens of RunInstances.

@@ -15,7 +15,7 @@ use super::model::Sim;
 use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
 use super::quotas::{check_modification_quota, check_volume_quotas};
 use super::shape::{ShapeRequest, known_type};
-use super::volumes::{check_type_in, volume_mut};
+use super::volumes::{check_type_in, named_volumes, volume_mut};
 
 const MAX_PAGE: i64 = 500;
 const WINDOW: Duration = Duration::from_hours(24);
@@ -72,8 +72,8 @@ pub(super) fn describe_volumes_modifications(
         }
     }
     faults::unless_dry_run(call.dry_run)?;
-    let chosen =
-        sim.volumes.values().filter(|v| query.wants(&v.id, &Modified(v))).filter_map(Volume::describe_modification);
+    let named = named_volumes(sim, &query)?.into_iter();
+    let chosen = named.filter(|v| query.wants(&v.id, &Modified(v))).filter_map(Volume::describe_modification);
     Ok(Reply::DescribeVolumesModifications(query.paged(chosen, |m| m.volume_id.clone())?))
 }
 

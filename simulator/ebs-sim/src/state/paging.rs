@@ -28,10 +28,11 @@ impl Default for PageSpec<'_> {
 }
 
 impl PageSpec<'_> {
-    /// Returns the page size. 0 means "no limit", as in EC2. A size above the maximum becomes the maximum.
+    /// Returns the page size. Without a size or with 0 there is no limit, as in EC2. A size above the maximum becomes the
+    /// maximum.
     fn size(&self) -> Result<usize, Fault> {
         match self.max_results {
-            None | Some(0) => Ok(MAX_PAGE),
+            None | Some(0) => Ok(usize::MAX),
             Some(n) if n < self.least => Err(faults::bad_page_size(n, self.least, i64::MAX)),
             Some(n) => Ok(usize::try_from(n).unwrap_or(MAX_PAGE).min(MAX_PAGE)),
         }

@@ -55,7 +55,13 @@ pub(super) fn describe_instances(sim: &Sim, call: &DescribeInstances) -> Result<
         return Err(faults::no_such_instances(&missing));
     }
     faults::unless_dry_run(call.dry_run)?;
-    let chosen = sim.instances.iter().filter(|i| {
+    // Gather the attachments of an instance only if its id is right: that takes a look at every volume.
+    let ids = query.filtered_ids("instance-id");
+    let named = sim.instances.iter().filter(|i| {
+        let is_named = call.instance_ids.is_empty() || call.instance_ids.contains(&i.id);
+        is_named && ids.as_ref().is_none_or(|ids| ids.contains(i.id.as_str()))
+    });
+    let chosen = named.filter(|i| {
         let equipped =
             Equipped { instance: i, attachments: attachments_of(sim, &i.id).collect(), owner: &sim.account.id };
         query.wants(&i.id, &equipped)

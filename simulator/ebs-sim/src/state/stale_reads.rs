@@ -101,7 +101,7 @@ pub(super) fn read_with_lag(
     let volumes = sim.past.volumes.changed_within(now, || lag(max));
     let snapshots = sim.past.snapshots.changed_within(now, || lag(max));
     let instances = sim.past.instances.changed_within(now, || lag(max_of_instances));
-    let volumes = put(&mut sim.volumes, volumes);
+    let volumes = put(sim.volumes.as_map_mut(), volumes);
     let snapshots = put(&mut sim.snapshots, snapshots);
     let present = (!instances.is_empty()).then(|| {
         let mut seen = sim.instances.clone();
@@ -117,7 +117,7 @@ pub(super) fn read_with_lag(
         std::mem::replace(&mut sim.instances, seen)
     });
     let reply = carry_out(sim, now, call);
-    put(&mut sim.volumes, volumes);
+    put(sim.volumes.as_map_mut(), volumes);
     put(&mut sim.snapshots, snapshots);
     if let Some(present) = present {
         sim.instances = present;

@@ -186,7 +186,7 @@ pub(super) fn chosen_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<
     Ok(named.into_iter().filter(|v| query.wants(&v.id, *v)).collect())
 }
 
-/// Returns the volumes whose ids a query contains, or all volumes if it contains no ids.
+/// Returns the volumes whose ids a query or its filter contains, or all volumes if it contains no ids.
 pub(super) fn named_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<&'a Volume>, Fault> {
     let missing: Vec<&str> = query.ids.iter().filter(|id| !sim.volumes.contains_key(*id)).map(String::as_str).collect();
     match missing.as_slice() {
@@ -200,7 +200,10 @@ pub(super) fn named_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<&
         }
     }
     if query.ids.is_empty() {
-        return Ok(sim.volumes.values().collect());
+        return Ok(match query.filtered_ids("volume-id") {
+            Some(ids) => ids.into_iter().filter_map(|id| sim.volumes.get(id)).collect(),
+            None => sim.volumes.values().collect(),
+        });
     }
     Ok(query.ids.iter().collect::<BTreeSet<_>>().into_iter().filter_map(|id| sim.volumes.get(id)).collect())
 }

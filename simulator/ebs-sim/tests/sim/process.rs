@@ -1,6 +1,7 @@
 //! Tests of the simulator as a process: its command line, its env file, and its shutdown.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::support::process::Process;
 use crate::support::request::{ec2, send};
@@ -30,18 +31,25 @@ async fn env_file_has_variables_for_clients() {
     assert!(log.contains("ready") && !log.contains("secret"), "{log}");
 }
 
-/// The exit code is 0.
+/// The exit code is 0, and the env file is removed.
 #[tokio::test]
 async fn signals_and_control_api_end_simulator_cleanly() {
     for how in ["SIGTERM", "SIGINT", "POST /shutdown"] {
         let process = Process::start(&[]);
         let env = process.env().await;
+        let file = process.env_file();
         assert_eq!(ec2(&env["AWS_EC2_ENDPOINT"], "Action=DescribeVolumes").await.status, 200);
         match how {
             "SIGTERM" => process.signal(Signal::TERM),
             "SIGINT" => process.signal(Signal::INT),
             _ => assert_eq!(send(&env["EBS_SIM_CONTROL"], how, &[], "").await.status, 202),
         }
+        let removed = async {
+            while file.exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), removed).await.expect("no env file of a stopped simulator");
         let (status, log) = process.end().await;
         assert_eq!(status.code(), Some(0), "{how}: {log}");
     }

@@ -1,5 +1,5 @@
-//! Tests of what Wine implements correctly. Links, mount points and disks need Windows: see "What only Windows can
-//! prove" in `docs/csi-proxy.md`.
+//! Tests of what Wine implements correctly. Links, mount points and disks need Windows: see the checklist in
+//! `docs/dev/windows.md`.
 
 use std::sync::Barrier;
 

@@ -4,7 +4,7 @@
 //! disk is *blank* only if all bytes that were read are zero: both ends of the disk, and one page in each of many equal
 //! stretches between them.
 //!
-//! Decision: `docs/decisions/0029-prove-windows-disks-in-csi-proxy.md`.
+//! Decision: `docs/dev/decisions/0029-prove-windows-disks-in-csi-proxy.md`.
 
 use std::fmt;
 

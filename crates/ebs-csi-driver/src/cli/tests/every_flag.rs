@@ -11,6 +11,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("endpoint", "unix:///run/other/csi.sock"),
     ("endpoint-mode", "0660"),
     ("http-endpoint", "127.0.0.1:3301"),
+    ("health-endpoint", "127.0.0.1:9808"),
     ("shutdown-timeout", "7s"),
     ("metadata-sources", "kubernetes"),
     ("v", "5"),
@@ -150,7 +151,8 @@ csi-mount-point-prefix                N
 ";
 
 /// Flags that the reference does not have.
-pub(super) const OURS: [&str; 4] = ["endpoint-mode", "format-over-csi-proxy", "shutdown-timeout", "state-dir"];
+pub(super) const OURS: [&str; 5] =
+    ["endpoint-mode", "format-over-csi-proxy", "health-endpoint", "shutdown-timeout", "state-dir"];
 
 fn modes_of(letter: &str) -> &'static [&'static str] {
     match letter {

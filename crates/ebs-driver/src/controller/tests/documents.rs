@@ -25,7 +25,7 @@ fn tables() -> [(&'static str, &'static str, String); 6] {
         ("docs/tagging.md", "reserved keys", reserved_keys()),
         ("docs/tagging.md", "limits", limits()),
         ("docs/node.md", "attachment limits", attachment_limits()),
-        ("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
+        ("docs/dev/design.md", "bounds of EC2's operations", bounds_of_ec2()),
     ]
 }
 
@@ -68,8 +68,8 @@ fn templates() -> String {
 fn reserved_keys() -> String {
     let exact = RESERVED_KEYS.map(|key| [format!("`{key}`"), "this key".to_owned()]);
     let prefixes = reserved_prefixes(&DriverName::default());
-    let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys that start so".to_owned()]);
-    markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
+    let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys with this prefix".to_owned()]);
+    markdown(["key", "reserved"], exact.into_iter().chain(prefixes))
 }
 
 /// Returns the limits of a few instance types, and the limit that a node of the type reports if only its root volume is
@@ -171,7 +171,7 @@ const UNSUPPORTED: [Rpc; 5] = [
 /// a sidecar forgets the object after that code.
 #[test]
 fn design_page_lists_the_timeout_of_each_rpc_and_each_code() {
-    let page = std::fs::read_to_string(repository().join("docs/design.md")).expect("docs/design.md");
+    let page = std::fs::read_to_string(repository().join("docs/dev/design.md")).expect("docs/dev/design.md");
     let row = |begin: &str, end: &str| page.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
     for rpc in Rpc::ALL {
         let timeout = rpc.timeout();

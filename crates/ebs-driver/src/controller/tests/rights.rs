@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const PAGE: &str = include_str!("../../../../../deploy/iam/README.md");
+const PAGE: &str = include_str!("../../../../../docs/iam.md");
 const POLICIES: [&str; 2] = [
     include_str!("../../../../../deploy/iam/managed-v2.json"),
     include_str!("../../../../../deploy/iam/cluster-scoped.json"),

@@ -20,6 +20,10 @@ pub(in crate::server) fn incoming(listener: Listener) -> impl Stream<Item = io::
     UnixListenerStream::new(listener)
 }
 
+pub(in crate::server) async fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path).await
+}
+
 /// The driver's socket file. When dropped, removes the file if it still belongs to this process, then unlocks.
 #[derive(Debug)]
 pub(in crate::server) struct SocketFile {

@@ -93,3 +93,15 @@ fn non_blocking(socket: Socket) -> io::Result<std::net::TcpStream> {
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
+
+/// Connects. Blocks a thread while the server's queue is full. If the caller's timeout expires, the thread remains
+/// blocked.
+pub(in crate::server) async fn connect(path: &Path) -> io::Result<TcpStream> {
+    let path = path.to_owned();
+    let connect = move || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.connect(&SockAddr::unix(path)?)?;
+        non_blocking(socket)
+    };
+    TcpStream::from_std(tokio::task::spawn_blocking(connect).await.map_err(io::Error::other)??)
+}

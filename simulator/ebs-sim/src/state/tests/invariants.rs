@@ -115,6 +115,17 @@ impl World {
     }
 }
 
+/// Settles a copy of the state with a visit to each volume, and checks that nothing changes.
+fn check_that_no_resting_volume_is_due(world: &World) {
+    let mut visited = world.sim.clone();
+    visited.volumes.values_mut().for_each(drop);
+    visited.touch();
+    visited.advance(world.now);
+    assert_eq!(visited.volumes, world.sim.volumes);
+    assert_eq!(visited.take_effects(), []);
+    assert_eq!(visited.next_due(world.now), world.sim.next_due(world.now));
+}
+
 fn check(world: &World, sizes: &mut BTreeMap<String, u32>, tokens: &mut BTreeMap<String, String>) {
     let mut names = BTreeSet::new();
     for volume in world.sim.volumes.values() {
@@ -154,6 +165,7 @@ proptest! {
         for step in &steps {
             world.step(step);
             check(&world, &mut sizes, &mut tokens);
+            check_that_no_resting_volume_is_due(&world);
         }
         world.pass(HOUR * 2);
         for volume in world.sim.volumes.values() {

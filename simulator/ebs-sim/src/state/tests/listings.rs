@@ -120,3 +120,28 @@ fn full_last_page_may_return_a_token_for_an_empty_page() {
     let last = format!("MaxResults=5 NextToken={}", token.unwrap());
     assert_eq!(describe(&mut world, &last).unwrap(), (vec![], None));
 }
+
+/// The account of a large cluster has tens of thousands of volumes, and the simulator settles its state before each call.
+#[test]
+fn only_volumes_in_transition_are_visited() {
+    let mut world = World::realistic();
+    let all: Vec<String> = (0..50).map(|_| world.gp3()).collect();
+    let active = |world: &World| world.sim.volumes.active().map(|v| v.id.clone()).collect::<Vec<_>>();
+    world.pass(secs(10));
+    assert_eq!(active(&world), [""; 0]);
+    let instance = world.instance(0);
+    world.done(&attach(&all[7], &instance, "/dev/xvdaa"));
+    assert_eq!(active(&world), all[7..8]);
+    world.pass(secs(10));
+    assert_eq!(active(&world), [""; 0]);
+}
+
+#[test]
+fn request_without_a_page_length_gets_everything() {
+    let mut world = World::instant();
+    (0..1_001).for_each(|_| drop(world.gp3()));
+    let found = ok!(world, DescribeVolumes, "{}", by("status", "available"));
+    assert_eq!((found.items.len(), found.next), (1_001, None));
+    let found = ok!(world, DescribeVolumes, "MaxResults=5000");
+    assert_eq!((found.items.len(), found.next.is_some()), (1_000, true));
+}
