@@ -147,7 +147,7 @@ release: image-programs ## All files of a release: archives, images, chart, bill
 
 scan: ## Vulnerabilities of a release for which a fix exists; needs the network (RELEASE=DIRECTORY)
 	eval "$$(scripts/setup scan)" && for image in $(RELEASE)/*-image-*.tar; do \
-	  "$$EBS_GRYPE" --quiet --only-fixed --fail-on high "oci-archive:$$image" || exit; done
+	  "$$EBS_GRYPE" --only-fixed --fail-on high "oci-archive:$$image" || exit; done
 
 publish: ## Push, sign and verify a release (RELEASE=DIRECTORY, REGISTRY, KEY=FILE)
 	eval "$$(scripts/setup publish)" && deploy/release/publish $(if $(KEY),--key $(KEY)) $(RELEASE)

@@ -131,7 +131,7 @@ impl PairMemory {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if states.len() == states.capacity() {
             states.retain(|_, state| state.at(now) != AttachmentState::default());
-            // Room for as many states again, so that not every new state leads to a look at all.
+            // Room for as many states again, so that the next scan of all states is that many records away.
             let kept = states.len();
             states.shrink_to(2 * kept);
             states.reserve(kept);
