@@ -22,7 +22,7 @@ cluster: ## A one-node Kubernetes on this machine with the driver and simulated 
 	$(if $(BIN),,@$(BUILD))
 	tests/e2e/cluster up
 
-e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/dev/e2e.md; BIN=DIRECTORY of built programs, REGISTRAR=ours, RELEASE=DIRECTORY of a release)
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/dev/e2e.md; PART="life zones", KUBERNETES=oldest or newest, BIN=DIRECTORY of built programs, REGISTRAR=ours, RELEASE=DIRECTORY of a release)
 	@scripts/setup e2e >/dev/null
 	$(if $(BIN),,@$(BUILD))
 	tests/e2e/run

@@ -14,7 +14,7 @@ cluster_up() {
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 --initial-cluster e2e=http://127.0.0.1:2380
   start containerd env PATH="$EBS_E2E_CONTAINERD:$PATH" "$EBS_E2E_CONTAINERD/containerd" --config "$etc/containerd.toml"
-  start kube-apiserver "$EBS_E2E_CONTROL_PLANE/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
+  start kube-apiserver "${EBS_E2E_APISERVER:-$EBS_E2E_CONTROL_PLANE/kube-apiserver}" --etcd-servers=http://127.0.0.1:2379 \
     --bind-address=0.0.0.0 --secure-port=443 --advertise-address="$node_ip" --allow-privileged=true \
     --service-cluster-ip-range="$service_cidr" --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
     --client-ca-file="$etc/ca.crt" --tls-cert-file="$etc/apiserver.crt" --tls-private-key-file="$etc/apiserver.key" \

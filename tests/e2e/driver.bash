@@ -22,7 +22,7 @@ simulator_up() {
   local timing=(--timing realistic --max-lag 2000)
   [ -z "${E2E_SIMULATOR:-}" ] || read -ra timing <<<"$E2E_SIMULATOR"
   start ebs-sim "$bin/ebs-sim" --state-dir "$work/sim" --env-file "$work/sim.env" --ec2-listen "$node_ip:8000" --imds-listen "$node_ip:8001" \
-    --control-listen "${control#http://}" "${timing[@]}"
+    --control-listen "${control#http://}" --second-zone us-west-2b "${timing[@]}"
   within 120 "the simulator is ready" test -e "$work/sim.env"
 }
 

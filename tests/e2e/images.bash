@@ -111,8 +111,6 @@ images_in() {
 }
 
 rendered_images() {
-  local version
-  version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$repository/tests/acceptance/kubernetes/go.mod")
-  helm template aws-ebs-csi-driver "$chart" "${values[@]}" --kube-version "$version" --api-versions snapshot.storage.k8s.io/v1 |
+  helm template aws-ebs-csi-driver "$chart" "${values[@]}" --kube-version "$EBS_E2E_VERSION" --api-versions snapshot.storage.k8s.io/v1 |
     sed -n 's/^ *image: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' | sort -u
 }

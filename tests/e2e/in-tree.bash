@@ -20,6 +20,30 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: $namespace, resources: {r
 YAML
 }
 
+# A class with the plugin's other parameters. The provisioner translates `zone`, and raises 10 IOPS for each GiB to the least of io1.
+in_tree_parameters() {
+  apply <<YAML
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: $namespace-io1}
+provisioner: kubernetes.io/aws-ebs
+parameters: {type: io1, iopsPerGB: "10", encrypted: "true", zone: us-west-2a}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: parameters}
+spec: {accessModes: [ReadWriteOnce], storageClassName: $namespace-io1, resources: {requests: {storage: 4Gi}}}
+YAML
+  on wait --for=jsonpath='{.status.phase}'=Bound pvc/parameters --timeout="${patience}s" >/dev/null || die "the claim of the in-tree class with io1 is not bound"
+  local id
+  id=$(kc get pv "$(on get pvc parameters -o 'jsonpath={.spec.volumeName}')" -o 'jsonpath={.spec.awsElasticBlockStore.volumeID}')
+  ec2_state | jq -e --arg id "${id##*/}" '.volumes[] | select(.id == $id) | [.type, .size_gib, .iops, .encrypted, .zone] == ["io1", 4, 100, true, "us-west-2a"]' >/dev/null ||
+    die "the volume of the in-tree class is $(ec2_state | jq -c --arg id "${id##*/}" '.volumes[] | select(.id == $id)')"
+  pass "an in-tree class with io1, iopsPerGB, encrypted and zone: EC2 has them, and 100 IOPS, the least of io1"
+  on delete pvc parameters --timeout="${patience}s" >/dev/null
+  kc delete storageclass "$namespace-io1" >/dev/null
+}
+
 # A volume that somebody made in EC2, in the words of the plugin that is gone.
 in_tree_volume() { # ID
   apply <<YAML
@@ -73,6 +97,7 @@ in_tree() { # NAMESPACE PATIENCE
   source=$(kc get pv "$volume" -o 'jsonpath={.spec.awsElasticBlockStore.volumeID}')
   [ -n "$source" ] || die "the PV of the in-tree class does not belong to the in-tree plugin: $(kc get pv "$volume" -o json)"
   pass "an in-tree class provisions an in-tree PV ($source), an in-tree PV of an old volume is attached; both by $driver"
+  in_tree_parameters
   for name in dynamic static; do inside $name "echo $name >/data/name && sync"; done
   inside static "grep -q ' /data xfs ' /proc/mounts" || die "fsType of the in-tree PV was ignored"
 

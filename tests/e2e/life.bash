@@ -83,7 +83,8 @@ kind: VolumeSnapshotClass
 metadata: {name: $namespace}
 driver: $driver
 deletionPolicy: Delete
----
+YAML
+  ! serves_attributes_classes || kc apply -f - >/dev/null <<YAML
 apiVersion: storage.k8s.io/v1
 kind: VolumeAttributesClass
 metadata: {name: $namespace}
@@ -91,6 +92,9 @@ driverName: $driver
 parameters: {type: gp3, iops: "4000", throughput: "200"}
 YAML
 }
+
+# Kubernetes has served VolumeAttributesClass since 1.34.
+serves_attributes_classes() { kc get --raw /apis/storage.k8s.io/v1 | jq -e '.resources[] | select(.name == "volumeattributesclasses")' >/dev/null; }
 
 # A StatefulSet a volume: its pod comes back after a drain.
 writer() {
@@ -149,6 +153,27 @@ same_content() { # POD-PREFIX POD-SUFFIX WHERE
   done
 }
 
+# described KIND: its PV, as the provisioner writes it, and the tags of its volume in EC2.
+described() {
+  local pv name handle fs_type=$1
+  [ "$1" != block ] || fs_type=
+  name=$(on get pvc "data-$1" -o 'jsonpath={.spec.volumeName}')
+  pv=$(kc get pv "$name" -o json)
+  jq -e --arg driver "$driver" --arg fs_type "$fs_type" '
+    .metadata.annotations["pv.kubernetes.io/provisioned-by"] == $driver and .spec.csi.driver == $driver
+    and (.spec.csi.volumeAttributes["storage.kubernetes.io/csiProvisionerIdentity"] | endswith("-" + $driver))
+    and (.spec.csi.fsType // "") == $fs_type and .spec.persistentVolumeReclaimPolicy == "Delete"' <<<"$pv" >/dev/null ||
+    die "the PV of $1 lacks fields: $pv"
+  handle=$(jq -r .spec.csi.volumeHandle <<<"$pv")
+  ec2_state | jq -e --arg id "$handle" --arg pv "$name" --arg pvc "data-$1" --arg namespace "$namespace" '
+    .volumes[] | select(.id == $id) | .tags == {
+      CSIVolumeName: $pv, KubernetesCluster: "e2e", Name: "e2e-dynamic-\($pv)",
+      "ebs.csi.aws.com/cluster": "true", "ebs.csi.aws.com/cluster-name": "e2e", "kubernetes.io/cluster/e2e": "owned",
+      "kubernetes.io/created-for/pv/name": $pv, "kubernetes.io/created-for/pvc/name": $pvc,
+      "kubernetes.io/created-for/pvc/namespace": $namespace}' >/dev/null ||
+    die "the tags of $handle are $(ec2_state | jq -c --arg id "$handle" '.volumes[] | select(.id == $id) | .tags')"
+}
+
 provision() {
   local kind
   classes
@@ -158,6 +183,8 @@ provision() {
   done
   writers_run
   pass "claims are provisioned, attached, formatted and mounted: ${kinds[*]}"
+  for kind in "${kinds[@]}"; do described "$kind"; done
+  pass "PVs have the provisioner, its identity, the file system and the reclaim policy; EC2 has the tags of claims and cluster"
   for kind in "${kinds[@]}"; do
     write "writer-$kind-0" "$kind"
     written[$kind]=$(sum "writer-$kind-0" "$kind")
@@ -232,6 +259,10 @@ iops_in_ec2() {
 }
 modify() {
   local kind
+  if ! serves_attributes_classes; then
+    say "      not modified: $EBS_E2E_VERSION does not serve VolumeAttributesClass"
+    return 0
+  fi
   for kind in "${kinds[@]}"; do on patch pvc "data-$kind" -p "{\"spec\":{\"volumeAttributesClassName\":\"$namespace\"}}" >/dev/null; done
   within "$patience" "the claims have their VolumeAttributesClass" claims_say '{.status.currentVolumeAttributesClassName}' "$namespace"
   within "$patience" "EC2 has 4000 IOPS and 200 MiB/s" iops_in_ec2
@@ -267,7 +298,8 @@ remove() {
   within "$patience" "nothing is left in Kubernetes and EC2" none_left
   kc delete namespace "$namespace" --timeout="${patience}s" >/dev/null
   for kind in "${kinds[@]}"; do kc delete storageclass "$namespace-$kind" >/dev/null; done
-  kc delete "volumesnapshotclass/$namespace" "volumeattributesclass/$namespace" >/dev/null
+  kc delete "volumesnapshotclass/$namespace" >/dev/null
+  ! serves_attributes_classes || kc delete "volumeattributesclass/$namespace" >/dev/null
   pass "deleted: no PV, attachment or snapshot in Kubernetes, and no object in EC2"
 }
 

@@ -13,6 +13,7 @@ use crate::buckets::Limits;
 use crate::iam::IamConfig;
 
 pub use access_key::AccessKey;
+pub(crate) use access_key::ValidKey;
 pub use account::{AccountSettings, Quotas};
 pub use oddities::Oddities;
 

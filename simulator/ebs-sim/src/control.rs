@@ -8,13 +8,14 @@ mod settings;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Router, body};
 use http::{Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::ValidKey;
 use crate::engine::Engine;
 use crate::http::answer;
 use crate::ledger::Ledger;
@@ -35,6 +36,7 @@ const ROUTES: &[&str] = &[
     "PUT /timing",
     "GET /consistency",
     "PUT /consistency",
+    "PUT /access-key",
     "POST /release",
     "POST /heal",
     "POST /advance",
@@ -44,6 +46,7 @@ const ROUTES: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) engine: Engine,
+    pub(crate) key: ValidKey,
     pub(crate) ledger: Arc<Ledger>,
     /// Cancelled by `POST /shutdown`.
     pub(crate) end_wanted: CancellationToken,
@@ -60,6 +63,7 @@ impl Control {
             .route("/limits", get(settings::limits).put(settings::set_limits))
             .route("/timing", get(settings::timing).put(settings::set_timing))
             .route("/consistency", get(fault_injection::consistency).put(fault_injection::set_consistency))
+            .route("/access-key", put(settings::set_access_key))
             .route("/release", post(fault_injection::release))
             .route("/heal", post(fault_injection::heal))
             .route("/advance", post(settings::advance))

@@ -11,6 +11,7 @@ use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::ValidKey;
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
@@ -109,7 +110,8 @@ impl Server {
         env.insert("EBS_SIM_SECOND_INSTANCE_ID".to_owned(), second.id.clone());
         env.extend(sockets.env());
         let ledger = Arc::new(open_ledger(config.engine.state_dir.as_deref().unwrap_or(Path::new(""))).await?);
-        let service = Ec2Service::with(engine.clone(), config.access_key, Arc::clone(&ledger));
+        let key = ValidKey::new(config.access_key);
+        let service = Ec2Service::with(engine.clone(), key.clone(), Arc::clone(&ledger));
         let mut server = Self {
             engine: engine.clone(),
             ledger: Arc::clone(&ledger),
@@ -120,7 +122,7 @@ impl Server {
             tasks: JoinSet::new(),
         };
         let end_wanted = server.end_wanted.clone();
-        server.serve(sockets.control, Control { engine: engine.clone(), ledger, end_wanted }.router());
+        server.serve(sockets.control, Control { engine: engine.clone(), key, ledger, end_wanted }.router());
         server.serve(sockets.imds, Imds::new(Tree::of(own, &engine.config().region), config.imds_v1).router());
         server.serve(sockets.ec2, service.router());
         Ok(server)

@@ -25,6 +25,9 @@ pub struct Volume {
     pub iops: Option<u32>,
     pub throughput: Option<u32>,
     pub zone: String,
+    pub encrypted: bool,
+    /// ARN of the key, if the volume is encrypted.
+    pub kms_key: Option<String>,
     pub snapshot: Option<String>,
     pub source_volume: Option<String>,
     pub created: String,
@@ -52,6 +55,9 @@ pub struct Snapshot {
     pub state: String,
     pub volume: String,
     pub size_gib: u32,
+    pub encrypted: bool,
+    /// ARN of the key, if the snapshot is encrypted.
+    pub kms_key: Option<String>,
     pub progress: u32,
     pub tags: Tags,
 }
@@ -110,6 +116,8 @@ fn volume(v: SimVolume) -> Volume {
         iops: v.iops,
         throughput: v.throughput,
         zone: v.zone,
+        encrypted: v.encrypted,
+        kms_key: v.kms_key_id,
         snapshot: v.snapshot_id,
         source_volume: v.source_volume_id,
         created: timestamp(v.created),
@@ -124,8 +132,16 @@ fn attachment(a: SimAttachment) -> Attachment {
 }
 
 fn snapshot(s: SimSnapshot) -> Snapshot {
-    let (size_gib, progress) = (s.size_gib, s.progress);
-    Snapshot { id: s.id, state: s.state, volume: s.volume_id, size_gib, progress, tags: s.tags }
+    Snapshot {
+        id: s.id,
+        state: s.state,
+        volume: s.volume_id,
+        size_gib: s.size_gib,
+        encrypted: s.encrypted,
+        kms_key: s.kms_key_id,
+        progress: s.progress,
+        tags: s.tags,
+    }
 }
 
 fn instance(i: SimInstance) -> Instance {

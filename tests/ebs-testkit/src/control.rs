@@ -75,6 +75,12 @@ impl Control {
         self.add_fault(json!({ "name": "refusal", "effect": effect })).await
     }
 
+    /// Makes EC2 accept only this key. Requests with the previous key get `RequestExpired`.
+    pub async fn set_access_key(&self, id: &str, secret: &str, session_token: &str) -> anyhow::Result<()> {
+        let key = json!({ "id": id, "secret": secret, "session_token": session_token });
+        self.call(http::Method::PUT, "/access-key", key.to_string().into_bytes()).await.map(drop)
+    }
+
     async fn add_fault(&self, rule: Value) -> anyhow::Result<()> {
         self.call(http::Method::POST, "/faults", rule.to_string().into_bytes()).await.map(drop)
     }

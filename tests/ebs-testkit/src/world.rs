@@ -6,7 +6,7 @@
 
 mod builder;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,6 +106,11 @@ impl World {
 
     pub fn driver_spec(&self) -> &ProcessSpec {
         &self.spec
+    }
+
+    /// Returns the environment of the next driver that this world starts.
+    pub fn driver_env(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.spec.env
     }
 
     pub fn driver(&mut self) -> anyhow::Result<&mut Process> {

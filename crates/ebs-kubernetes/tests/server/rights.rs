@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::{
-    BOUND, NODES, TAINT, connect, make_node, node_account, register, shared, taint, taints, unique, until_taints,
+    ATTACHMENTS, BOUND, CSI_NODES, DRIVER, NODES, TAINT, connect, make_node, node_account, register, shared, taint,
+    taints, unique, until_taints,
 };
 
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+const PERSISTENT_VOLUMES: &str = "/api/v1/persistentvolumes";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ebs-csi-node-sa";
 
 /// A pod on one node that runs under the node service account.
@@ -141,5 +143,90 @@ async fn token_without_a_pod_cannot_change_a_node() -> anyhow::Result<()> {
     let answer = speaker.merge(&path, &json!({ "spec": { "taints": [] } })).await;
     ensure!(answer.as_ref().is_err_and(|said| said.contains("the token names no node")), "{answer:?}");
     ensure!(taints(&api, &name).await? == [TAINT]);
+    Ok(())
+}
+
+/// RBAC rejects the calls before the API server looks for the object, except for the patch of a volume that exists.
+#[tokio::test]
+async fn node_account_cannot_change_volumes_or_claims() -> anyhow::Result<()> {
+    let api = shared().await?;
+    node_account(&api).await?;
+    let (node, volume) = (unique("volumeless"), unique("pv"));
+    make_node(&api, &node, &[]).await?;
+    let spec = json!({
+        "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+        "csi": { "driver": DRIVER, "volumeHandle": "vol-0123456789abcdef0" },
+    });
+    let object =
+        json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": volume }, "spec": spec });
+    api.create(PERSISTENT_VOLUMES, &object).await?;
+    let speaker = Speaker::with(&api, &Pod::on(&api, &node).await?.token(&api).await?).await?;
+    let path = format!("{PERSISTENT_VOLUMES}/{volume}");
+    let (claims, attachments) = ("/api/v1/namespaces/default/persistentvolumeclaims", ATTACHMENTS);
+    for (method, path) in [
+        ("PATCH", path.clone()),
+        ("PUT", path.clone()),
+        ("DELETE", path.clone()),
+        ("PATCH", format!("{path}/status")),
+        ("POST", PERSISTENT_VOLUMES.to_owned()),
+        ("PATCH", format!("{claims}/data")),
+        ("POST", claims.to_owned()),
+        ("PATCH", format!("{attachments}/csi-1")),
+        ("POST", attachments.to_owned()),
+        ("DELETE", format!("{attachments}/csi-1")),
+        ("PATCH", format!("{}/{node}", CSI_NODES)),
+    ] {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let answer = speaker.send(method, &path, kind, &json!({ "spec": { "nodeAffinity": null } })).await;
+        let is_rejected = |said: &String| said.starts_with("403") && said.contains("ebs-csi-node-sa");
+        ensure!(answer.as_ref().is_err_and(is_rejected), "{method} {path}: {answer:?}");
+    }
+    let kept = api.get(&path).await?.context("the volume")?;
+    ensure!(kept["spec"]["csi"]["volumeHandle"] == "vol-0123456789abcdef0", "{kept}");
+    api.delete(&path).await?;
+    Ok(())
+}
+
+/// The policy also holds if the cluster's administrator grants the account more verbs for Nodes.
+#[tokio::test]
+async fn policy_restricts_a_node_account_with_more_rights() -> anyhow::Result<()> {
+    let api = shared().await?;
+    node_account(&api).await?;
+    let (own, other, role) = (unique("granted"), unique("other"), unique("too-much"));
+    for name in [&own, &other] {
+        make_node(&api, name, &[taint(TAINT)]).await?;
+    }
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let group = "rbac.authorization.k8s.io";
+    let rules =
+        json!([{ "apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["create", "delete", "patch"] }]);
+    let metadata = json!({ "name": role });
+    let granted =
+        json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": metadata, "rules": rules });
+    api.create(&format!("{rbac}/clusterroles"), &granted).await?;
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": role },
+        "subjects": [{ "kind": "ServiceAccount", "name": "ebs-csi-node-sa", "namespace": "kube-system" }],
+    });
+    api.create(&format!("{rbac}/clusterrolebindings"), &binding).await?;
+    let speaker = Speaker::with(&api, &Pod::on(&api, &own).await?.token(&api).await?).await?;
+    let path = format!("{NODES}/{own}");
+    in_force(&speaker, &path).await?;
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": unique("made") } });
+    let pressure = json!({ "status": { "conditions": [] } });
+    for (method, path, body, words) in [
+        ("DELETE", path.clone(), json!({}), "make or delete none"),
+        ("POST", NODES.to_owned(), node, "may change no other Node"),
+        ("PATCH", format!("{path}/status"), pressure, "make or delete none"),
+        ("PATCH", format!("{NODES}/{other}"), json!({ "spec": { "taints": [] } }), "may change no other Node"),
+    ] {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let answer = speaker.send(method, &path, kind, &body).await;
+        let is_rejected = |said: &String| said.starts_with("403") && said.contains(words);
+        ensure!(answer.as_ref().is_err_and(is_rejected), "{method} {path}: {answer:?}");
+    }
+    api.delete(&format!("{rbac}/clusterrolebindings/{role}")).await?;
+    api.delete(&format!("{rbac}/clusterroles/{role}")).await?;
     Ok(())
 }

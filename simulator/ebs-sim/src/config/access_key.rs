@@ -1,9 +1,13 @@
 //! The key with which clients must sign requests.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
 
 /// An access key and its secret, which is never displayed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AccessKey {
     /// The id of the key. Requests contain it in clear text.
     pub id: String,
@@ -17,13 +21,55 @@ impl AccessKey {
     /// Parses `ID:SECRET`, the form of the command line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (id, secret) = text.split_once(':').ok_or("expected ID:SECRET, separated by a colon")?;
+        let key = Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None };
+        key.check()?;
+        Ok(key)
+    }
+
+    /// Checks the characters of the id and of the secret.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (id, secret) = (&self.id, &self.secret);
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
             return Err("the ID must be one or more letters and digits".to_owned());
         }
         if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
             return Err("the SECRET must be one or more printable ASCII characters without spaces".to_owned());
         }
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
+        Ok(())
+    }
+}
+
+/// The key that clients must use now, and the keys that it replaced. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ValidKey(Arc<Mutex<Keys>>);
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Keys {
+    /// `None` accepts any key.
+    pub(crate) current: Option<AccessKey>,
+    pub(crate) expired: Vec<AccessKey>,
+}
+
+impl ValidKey {
+    pub(crate) fn new(current: Option<AccessKey>) -> Self {
+        Self(Arc::new(Mutex::new(Keys { current, expired: Vec::new() })))
+    }
+
+    pub(crate) fn get(&self) -> Keys {
+        self.lock().clone()
+    }
+
+    /// Replaces the key. The previous one has expired from now on.
+    pub(crate) fn set(&self, key: AccessKey) {
+        let mut keys = self.lock();
+        keys.expired.retain(|expired| *expired != key);
+        let previous = keys.current.replace(key);
+        let expired = previous.filter(|previous| keys.current.as_ref() != Some(previous));
+        keys.expired.extend(expired);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Keys> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

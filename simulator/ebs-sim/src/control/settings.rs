@@ -1,4 +1,4 @@
-//! Routes for timing, limits, time and shutdown.
+//! Routes for timing, limits, the access key, time and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::buckets::Limits;
-use crate::config::TimingOverride;
+use crate::config::{AccessKey, TimingOverride};
 use crate::wire::xml::timestamp;
 
 use super::{Answer, Control, done, json_of, refuse, reply};
@@ -57,6 +57,14 @@ pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) 
     times.check().map_err(refuse)?;
     control.engine.replace_timing(times);
     tracing::info!(?times, "times changed");
+    Ok(done())
+}
+
+pub(super) async fn set_access_key(State(control): State<Arc<Control>>, body: Body) -> Answer {
+    let key: AccessKey = json_of(body, "{\"id\": ID, \"secret\": SECRET}").await?;
+    key.check().map_err(refuse)?;
+    tracing::info!(id = key.id, "access key replaced");
+    control.key.set(key);
     Ok(done())
 }
 

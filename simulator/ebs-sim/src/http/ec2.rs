@@ -17,7 +17,7 @@ use super::broken;
 use super::line::{Line, form};
 use crate::api::query::Params;
 use crate::api::{Call, Fault, Reply};
-use crate::config::AccessKey;
+use crate::config::{AccessKey, ValidKey};
 use crate::engine::{CallResponse, Engine, Served};
 use crate::iam::Caller;
 use crate::ledger::{Ledger, LedgerPage};
@@ -37,23 +37,23 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Ec2Service {
     engine: Engine,
-    access_key: Option<AccessKey>,
+    key: ValidKey,
     ledger: Arc<Ledger>,
 }
 
 impl Ec2Service {
     /// Creates the service for an engine, with its own ledger. It accepts any credentials.
     pub fn new(engine: Engine) -> Self {
-        Self::with(engine, None, Arc::new(Ledger::default()))
+        Self::with(engine, ValidKey::default(), Arc::new(Ledger::default()))
     }
 
     /// Makes the service accept only requests that are signed with this key.
     pub fn with_access_key(self, key: AccessKey) -> Self {
-        Self { access_key: Some(key), ..self }
+        Self { key: ValidKey::new(Some(key)), ..self }
     }
 
-    pub(crate) fn with(engine: Engine, access_key: Option<AccessKey>, ledger: Arc<Ledger>) -> Self {
-        Self { engine, access_key, ledger }
+    pub(crate) fn with(engine: Engine, key: ValidKey, ledger: Arc<Ledger>) -> Self {
+        Self { engine, key, ledger }
     }
 
     /// Returns the recorded calls from number `since` on.
@@ -102,7 +102,8 @@ impl Ec2Service {
     }
 
     fn admitted(&self, parts: &Parts, body: &[u8], dialect: Dialect) -> Result<(), Fault> {
-        let Some(key) = &self.access_key else { return Ok(()) };
+        let keys = self.key.get();
+        let Some(current) = &keys.current else { return Ok(()) };
         let signed = Signed {
             method: parts.method.as_str(),
             path: parts.uri.path(),
@@ -112,8 +113,10 @@ impl Ec2Service {
         };
         let scope = (dialect.signing_name(), self.engine.config().region.as_str());
         // Accept the real and the simulated time: a client may set its clock by our `Date`, and our clock can jump.
-        let by = |now| sigv4::check(&signed, key, scope, now);
-        by(SystemTime::now()).or_else(|_| by(self.engine.now()))
+        let by = |key, now| sigv4::check(&signed, key, scope, now);
+        let with = |key| by(key, SystemTime::now()).or_else(|_| by(key, self.engine.now()));
+        let is_expired = || keys.expired.iter().any(|key| with(key).is_ok());
+        with(current).map_err(|fault| if is_expired() { sigv4::expired() } else { fault })
     }
 
     pub(crate) fn router(self) -> Router {

@@ -37,6 +37,11 @@ fn not_validated() -> Fault {
     auth_failure("AWS was not able to validate the provided access credentials")
 }
 
+/// EC2's error for temporary credentials, or a signed query string, that are too old.
+pub(crate) fn expired() -> Fault {
+    Fault::new("RequestExpired", "Request has expired.")
+}
+
 fn incomplete(what: &str) -> Fault {
     Fault::new("IncompleteSignature", format!("The request signature does not conform to AWS standards: {what}."))
 }
@@ -72,7 +77,7 @@ pub(crate) fn check(
         return Err(not_validated());
     }
     match (now.duration_since(proof.sent), proof.expires) {
-        (Ok(age), Some(good_for)) if age > good_for => Err(Fault::new("RequestExpired", "Request has expired.")),
+        (Ok(age), Some(good_for)) if age > good_for => Err(expired()),
         (Ok(age), None) if age > MAX_SKEW => Err(not_validated()),
         (Err(early), _) if early.duration() > MAX_SKEW => Err(not_validated()),
         _ => Ok(()),

@@ -84,6 +84,8 @@ async fn invalid_control_request_is_rejected_by_field_without_effect() {
         ),
         ("PUT /limits", &r#"{"enabled":true,"rates":{"*":{"capacity":1}}}"#.to_owned(), ["per_second", ""]),
         ("PUT /timing", &r#"{"atach_ms":1}"#.to_owned(), ["atach_ms", ""]),
+        ("PUT /access-key", &r#"{"id":"AK IA","secret":"s"}"#.to_owned(), ["ID", "letters and digits"]),
+        ("PUT /access-key", &r#"{"id":"AKIA"}"#.to_owned(), ["secret", ""]),
         ("POST /advance", &r#"{"ms":-1}"#.to_owned(), ["-1", ""]),
         ("POST /advance", &r#"{"ms":99999999999999}"#.to_owned(), ["ms", "ten years"]),
         ("POST /advance", &String::new(), ["NUMBER", ""]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_sim::engine::Timing as TimeMode;
-use ebs_sim::iam::Shipped;
+use ebs_sim::iam::{Extra, Shipped};
 use ebs_sim::{AccessKey, Devices, Server, ServerConfig};
 
 use super::{Baseline, TESTS_OWN_KEY, World};
@@ -28,6 +28,7 @@ pub struct WorldBuilder {
     timing: Option<Timing>,
     one_zone: bool,
     policy: Option<Shipped>,
+    extras: Vec<Extra>,
 }
 
 impl WorldBuilder {
@@ -43,6 +44,7 @@ impl WorldBuilder {
             timing: None,
             one_zone: false,
             policy: None,
+            extras: Vec::new(),
         }
     }
 
@@ -110,6 +112,12 @@ impl WorldBuilder {
         self
     }
 
+    /// Permits calls that the policies in `deploy/iam` allow only with this addition.
+    pub fn with_extra(mut self, extra: Extra) -> Self {
+        self.extras.push(extra);
+        self
+    }
+
     /// Sets a tag of the driver's role, which policies read as `${aws:PrincipalTag/…}`.
     pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
         self.simulator.engine.iam.principal_tags.insert(key.to_owned(), value.to_owned());
@@ -143,6 +151,7 @@ impl WorldBuilder {
         let least_rights = sim.engine().least_rights().clone();
         least_rights.except(TESTS_OWN_KEY);
         self.policy.into_iter().for_each(|policy| least_rights.demand(policy));
+        self.extras.into_iter().for_each(|extra| least_rights.declare(extra));
         let sim_env = sim.env();
         let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("read the simulator's EBS_SIM_CONTROL")?);
         if let Some(timing) = self.timing {

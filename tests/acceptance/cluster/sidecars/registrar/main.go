@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -82,6 +84,14 @@ func main() {
 		})
 		go func() { log.Fatal(http.ListenAndServe(*health, nil)) }()
 	}
+	// The kubelet removes the driver when the socket is gone, as with the official registrar.
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-stopped
+		os.Remove(ours)
+		os.Exit(0)
+	}()
 	server := grpc.NewServer()
 	registration.RegisterRegistrationServer(server, announcement{driver: driver, socket: *kubeletPath})
 	log.Fatal(server.Serve(listener))
