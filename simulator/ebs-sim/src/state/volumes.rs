@@ -191,7 +191,7 @@ pub(super) fn chosen_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<
 
 /// Returns the volumes whose ids a query or its filter contains, or all volumes if it contains no ids.
 pub(super) fn named_volumes<'a>(sim: &'a Sim, query: &Query<'_>) -> Result<Vec<&'a Volume>, Fault> {
-    let missing: Vec<&str> = query.ids.iter().filter(|id| !sim.volumes.contains_key(*id)).map(String::as_str).collect();
+    let missing: Vec<&str> = query.ids.iter().filter(|id| !sim.volumes.contains_key(id)).map(String::as_str).collect();
     match missing.as_slice() {
         [] => {}
         [one] => return Err(faults::no_such_volume(one)),
