@@ -17,14 +17,14 @@ enum Task {
     /// Run a volume's whole lifecycle against the simulated EC2; `make demo` builds the programs first
     Demo(demo::DemoArgs),
     /// Measure calls, added latency and memory of volume lifecycles under load; `make bench` builds release programs first
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// Draw the plots of the recorded results
     Plots(plots::PlotsArgs),
 }
 
 fn main() -> ExitCode {
     let ended = match Task::parse() {
-        Task::Bench(arguments) => bench::run(arguments),
+        Task::Bench(arguments) => bench::run(*arguments),
         Task::Demo(arguments) => demo::run(arguments),
         Task::Plots(arguments) => plots::draw(&arguments.dir),
     };
