@@ -23,7 +23,7 @@ pub(crate) use bucket_key::BucketKey;
 pub(crate) use call_context::QueuePlace;
 pub(crate) use client::Ec2Handle;
 pub use client::RateLimited;
-pub(crate) use expiring::Expiring;
+pub(crate) use expiring::{Expiring, sweep};
 pub(crate) use queries::DescribeQuery;
 pub(crate) use schedule::PollTimes;
 pub(crate) use shared_answers::SharedAnswers;

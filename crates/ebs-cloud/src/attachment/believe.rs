@@ -1,9 +1,9 @@
 //! The rules by which EC2's describes and errors prove that a volume is attached or detached.
 //!
 //! A describe shows each object as it was at some time in the last 15 s ([`SETTLE`]). The error of a mutating call may
-//! be as stale. A later describe may show an earlier state. The rules assume two things:
-//! *mutating calls on one volume never go back in time*, and a state that the error of
-//! such a call names is the current state. For one volume and one node, these rules apply:
+//! be as stale. A later describe may show an earlier state. The rules assume two things (decision 0006):
+//! *mutating calls on one volume never go back in time*, and a state that the error of such a call names is the current
+//! state. For one volume and one node, these rules apply:
 //!
 //! 1. *"Nothing listed" may show the time before the attachment*, and so may `NotFound`. Either proves the detachment
 //!    only if the request was sent at least 15 s after an instant at which the attachment existed. No new attachment

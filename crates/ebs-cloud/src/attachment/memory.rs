@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::believe::is_same;
 use crate::timeouts::SETTLE;
+use crate::traffic::sweep;
 
 const KNOWN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 const UNFINISHED_LIFETIME: Duration = Duration::from_secs(3600);
@@ -130,11 +131,7 @@ impl PairMemory {
         let now = Instant::now();
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if states.len() == states.capacity() {
-            states.retain(|_, state| state.at(now) != AttachmentState::default());
-            // Keep room for as many new states, so that not every new state leads to a check of all states.
-            let kept = states.len();
-            states.shrink_to(2 * kept);
-            states.reserve(kept);
+            sweep(&mut states, |state| state.at(now) != AttachmentState::default());
         }
         let state = states.entry(pair.clone()).or_default();
         *state = state.at(now).after(event, now);

@@ -22,14 +22,12 @@ impl<K, V> Default for Expiring<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Entries<K, V> {
-    /// Drops the expired entries and returns their memory. Afterwards the map has room for as many entries as it has,
-    /// so that a sweep costs an insertion a constant time on average.
-    fn sweep(&mut self, now: Instant) {
-        self.map.retain(|_, (end, _)| *end > now);
-        self.map.shrink_to(2 * self.map.len());
-        self.map.reserve(self.map.len());
-    }
+/// Drops the entries that `keep` rejects and returns their memory. Afterwards the map has room for as many entries as it
+/// has, so that a caller that sweeps only full maps needs a constant time per insertion on average.
+pub(crate) fn sweep<K: Eq + Hash, V>(map: &mut HashMap<K, V>, mut keep: impl FnMut(&V) -> bool) {
+    map.retain(|_, value| keep(value));
+    map.shrink_to(2 * map.len());
+    map.reserve(map.len());
 }
 
 impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
@@ -46,7 +44,7 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         let now = Instant::now();
         let mut entries = self.entries();
         if entries.map.len() == entries.map.capacity() || entries.sweep_at.is_some_and(|at| at <= now) {
-            entries.sweep(now);
+            sweep(&mut entries.map, |(end, _)| *end > now);
             entries.sweep_at = None;
         }
         entries.sweep_at.get_or_insert(now + lifetime);
