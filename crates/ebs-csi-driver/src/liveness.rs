@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use component_base::http::HttpEndpoint;
-use ebs_driver::server::{Endpoint, probe};
+use ebs_driver::server::{Endpoint, ProbeError, probe};
 use ebs_driver::status::chain;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tonic::Status;
 
 /// The longest wait for `Probe`. The kubelet usually disconnects earlier, which cancels the probe.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -22,15 +23,9 @@ pub(crate) fn serve(address: Option<&HttpEndpoint>, csi: &Endpoint, background: 
 }
 
 async fn check(csi: Endpoint) -> Result<(), String> {
-    match timeout(PATIENCE, probe(&csi)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => {
-            tracing::warn!(error = chain(&error), "health check failed");
-            Err(error.to_string())
-        }
-        Err(_elapsed) => {
-            tracing::warn!(within = ?PATIENCE, "health check failed: the CSI server does not answer Probe");
-            Err("the CSI server does not answer Probe".to_owned())
-        }
-    }
+    let late = |_elapsed| ProbeError::Call(Status::deadline_exceeded(format!("no reply within {PATIENCE:?}")));
+    timeout(PATIENCE, probe(&csi)).await.map_err(late).flatten().map_err(|error| {
+        tracing::warn!(error = chain(&error), "health check failed");
+        error.to_string()
+    })
 }
