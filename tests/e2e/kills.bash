@@ -43,10 +43,6 @@ while_killing() {
 
 stop_killing() {
   [ -n "${killer:-}" ] || return 0
-  # What it waits for would outlive it.
-  local -a children
-  mapfile -t children < <(pgrep -P "$killer" || true)
-  kill "$killer" "${children[@]}" 2>/dev/null || true
-  wait "$killer" 2>/dev/null || true
+  stop_loop "$killer"
   killer=
 }

@@ -76,6 +76,14 @@ stop() {
   rm -f "$run/$1"
 }
 
+# stop_loop PID: ends a function in the background, and the command that it waits for.
+stop_loop() {
+  local -a children
+  mapfile -t children < <(pgrep -P "$1" || true)
+  kill "$1" "${children[@]}" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
+
 # It keeps what it discovers in the home directory.
 kc() { in_node env HOME="$work/home" "$EBS_E2E_KUBERNETES/kubectl" --kubeconfig "$admin" "$@"; }
 

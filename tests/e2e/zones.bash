@@ -41,10 +41,7 @@ keep_ready() {
 
 stop_keeping() {
   [ -n "${keeper:-}" ] || return 0
-  local -a children
-  mapfile -t children < <(pgrep -P "$keeper" || true)
-  kill "$keeper" "${children[@]}" 2>/dev/null || true
-  wait "$keeper" 2>/dev/null || true
+  stop_loop "$keeper"
   keeper=
 }
 
