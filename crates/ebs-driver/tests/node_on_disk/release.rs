@@ -74,8 +74,8 @@ fn try_exclusive_open(node: &Node) -> std::io::Result<std::fs::File> {
     std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path())
 }
 
-/// Opens the node's disk exclusively. Fails at the third attempt, after 20 ms, unless the disk is held by a child that another test has forked:
-/// the child inherits the driver's own exclusive descriptor until it executes its program.
+/// Opens the node's disk exclusively. Fails at the third attempt, after 20 ms, unless a child that another test has forked
+/// holds the disk: the child inherits the driver's own exclusive descriptor until it executes its program.
 pub(crate) async fn exclusively(node: &Node) -> std::fs::File {
     let opened = async {
         // A child may execute its program between the open and the look at its descriptors.
